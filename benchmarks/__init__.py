@@ -1,0 +1,1 @@
+"""Benchmarks: ours beside a baseline, in the same run."""
