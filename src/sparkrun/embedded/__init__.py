@@ -1,0 +1,1 @@
+"""A small stand-alone inference server for machines without a container engine."""
