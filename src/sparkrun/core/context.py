@@ -1,0 +1,21 @@
+"""What every entry point of ``sparkrun.api`` works with: settings, hosts and an ear for progress."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from sparkrun.core.config import SparkrunConfig
+from sparkrun.core.events import EventSink, ignore_events
+from sparkrun.core.remote import HostRunner
+
+
+class SparkrunContext(msgspec.Struct, frozen=True):
+    """``sctx``: the settings in force, the way to hosts, and where events go."""
+
+    config: SparkrunConfig
+    runner: HostRunner
+    cwd: Path
+    emit: EventSink = ignore_events
+    offline: bool = False

@@ -1,0 +1,137 @@
+"""A launch as one value: every command, variable, address and port of every rank, and why. Printing and executing use the same value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from sparkrun.core.remote import ScriptCall
+
+PLAN_SCHEMA = "sparkrun.plan/1"
+
+
+class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What one rank runs, and where. ``command`` is the shell text the host executes, unchanged."""
+
+    rank: int
+    host: str
+    role: str
+    """``solo``, ``head`` or ``worker``."""
+    name: str
+    command: str
+    env: dict[str, str] = {}
+    secret_env: dict[str, str] = {}
+    gpus: tuple[int, ...] = ()
+    image: str | None = None
+    ports: tuple[int, ...] = ()
+    why: tuple[str, ...] = ()
+
+
+class HostAction(msgspec.Struct, frozen=True):
+    """One script on one host, and the script that takes it back."""
+
+    host: str
+    title: str
+    call: ScriptCall
+    undo: ScriptCall | None = None
+
+
+class Watch(msgspec.Struct, frozen=True):
+    """A script that ends when a condition holds, or when it cannot hold any more. ``timeout_s`` bounds it as a whole."""
+
+    host: str
+    title: str
+    call: ScriptCall
+    timeout_s: float
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """Actions that may run at the same time, and the condition that ends the stage."""
+
+    title: str
+    actions: tuple[HostAction, ...] = ()
+    until: Watch | None = None
+
+
+class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a launch will do, before it does any of it."""
+
+    schema: str = PLAN_SCHEMA
+    cluster_id: str
+    intent_id: str
+    placement_token: str
+    recipe: str
+    recipe_ref: str
+    runtime: str
+    executor: str
+    model: str
+    model_path: str | None = None
+    served_model_name: str
+    image: str | None = None
+    port: int
+    endpoint: str
+    hosts: tuple[str, ...]
+    assumed_hosts: tuple[str, ...] = ()
+    """Hosts nobody looked at: what the plan says of them is assumed."""
+    ranks: tuple[RankPlan, ...]
+    stages: tuple[Stage, ...]
+    ready: Watch | None = None
+    parallelism: dict[str, int] = {}
+    config: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    secret_values: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> RankPlan:
+        """The rank that answers requests."""
+        return self.ranks[0]
+
+    def public(self) -> dict[str, Any]:
+        """The plan as plain data without a single secret: what ``--dry-run --json`` prints and job metadata keeps."""
+        masked = msgspec.structs.replace(
+            self,
+            ranks=tuple(msgspec.structs.replace(rank, secret_env=dict.fromkeys(rank.secret_env, "***")) for rank in self.ranks),
+            stages=tuple(_masked_stage(stage) for stage in self.stages),
+            ready=msgspec.structs.replace(self.ready, call=self.ready.call.masked()) if self.ready else None,
+            secret_values=(),
+        )
+        data: dict[str, Any] = msgspec.to_builtins(masked)
+        del data["secret_values"]
+        masked_data: dict[str, Any] = mask(data, self.secret_values)
+        return masked_data
+
+
+def mask(value: Any, secrets: Iterable[str]) -> Any:
+    """``value`` with every secret inside its texts replaced by ``***``."""
+    pattern = _secret_pattern(secrets)
+    return _mask(value, pattern) if pattern else value
+
+
+def _mask(value: Any, pattern: re.Pattern[str]) -> Any:
+    if isinstance(value, str):
+        return pattern.sub("***", value)
+    if isinstance(value, dict):
+        return {key: _mask(item, pattern) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mask(item, pattern) for item in value]
+    return value
+
+
+def _secret_pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
+    words = sorted({re.escape(secret) for secret in secrets if secret}, key=len, reverse=True)
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(words)})(?![\w-])") if words else None
+
+
+def _masked_stage(stage: Stage) -> Stage:
+    return msgspec.structs.replace(
+        stage,
+        actions=tuple(
+            msgspec.structs.replace(action, call=action.call.masked(), undo=action.undo.masked() if action.undo else None)
+            for action in stage.actions
+        ),
+        until=msgspec.structs.replace(stage.until, call=stage.until.call.masked()) if stage.until else None,
+    )

@@ -1,0 +1,36 @@
+"""What the user asks of a launch, as typed values."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparkrun.core.hosts import HostOptions
+from sparkrun.core.values import ConfigValue
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A request to serve a recipe."""
+
+    recipe: str
+    """A path, ``@registry/name``, a name, or an https address."""
+    hosts: HostOptions = HostOptions()
+    overrides: tuple[str, ...] = ()
+    """``key=value`` texts, dotted keys allowed; ``env.NAME=value`` sets a variable."""
+    settings: dict[str, ConfigValue] = {}
+    """Values of dedicated options (``port``, ``tensor_parallel`` …); they win over ``overrides``."""
+    env: dict[str, str] = {}
+    extra_args: tuple[str, ...] = ()
+    """Words appended to the engine's command line as they are."""
+    image: str | None = None
+    executor: str | None = None
+    executor_config: dict[str, ConfigValue] = {}
+    ensure: bool = False
+    """The same workload running already is success, once it answers."""
+    wait: bool = True
+    """Wait until the engine truly answers."""
+    stream_log: bool = False
+    """Emit the engine's log lines while waiting."""
+    keep_on_failure: bool = False
+    """Leave what a failed launch started, to look at it."""
+    probe: bool = False
+    """For a plan: look at the hosts, read-only, instead of assuming."""

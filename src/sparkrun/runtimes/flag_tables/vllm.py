@@ -1,0 +1,103 @@
+"""vLLM: vllm-distributed, vllm-ray and eugr-vllm."""
+
+from __future__ import annotations
+
+from sparkrun.core.flags import FlagKind, FlagMap, flag
+from sparkrun.core.shell_text import EngineSyntax
+
+JSON, LIST, NEGATABLE, PRESENCE = FlagKind.JSON, FlagKind.LIST, FlagKind.NEGATABLE, FlagKind.PRESENCE
+
+ENGINE = EngineSyntax(
+    "vllm serve",
+    starts=(
+        ("vllm", "serve"),
+        ("python", "-m", "vllm.entrypoints.openai.api_server"),
+        ("python", "-m", "vllm.entrypoints.cli.main", "serve"),
+    ),
+    model_flags=("--model",),
+)
+
+FLAGS = FlagMap(
+    (
+        flag("port"),
+        flag("host"),
+        flag("tensor_parallel", "-tp", also="--tensor-parallel-size"),
+        flag("gpu_memory_utilization"),
+        flag("max_model_len"),
+        flag("max_num_batched_tokens"),
+        flag("max_num_seqs"),
+        flag("served_model_name", kind=LIST),
+        flag("dtype"),
+        flag("quantization", also="-q"),
+        flag("enforce_eager", kind=PRESENCE),
+        flag("enable_prefix_caching", kind=NEGATABLE),
+        flag("trust_remote_code", kind=PRESENCE),
+        flag("distributed_executor_backend"),
+        flag("pipeline_parallel", "-pp", also="--pipeline-parallel-size"),
+        flag("data_parallel", "--data-parallel-size", also="-dp"),
+        flag("kv_cache_dtype"),
+        flag("otlp_traces_endpoint"),
+        flag("api_key", kind=LIST),
+        flag("attention_backend"),
+        flag("load_format"),
+        flag("reasoning_parser"),
+        flag("tool_call_parser"),
+        flag("chat_template"),
+        flag("speculative_config", kind=JSON, also="-sc"),
+        flag("tokenizer_mode"),
+        flag("mm_encoder_tp_mode"),
+        flag("block_size"),
+        flag("seed"),
+        flag("enable_auto_tool_choice", kind=PRESENCE),
+        flag("enable_chunked_prefill", kind=NEGATABLE),
+        flag("async_scheduling", kind=NEGATABLE),
+        flag("generation_config"),
+        flag("hf_overrides", kind=JSON),
+        flag("compilation_config", kind=JSON, also="-cc"),
+        flag("attention_config", kind=JSON, also="-ac"),
+        flag("model_loader_extra_config", kind=JSON),
+        flag("default_chat_template_kwargs", kind=JSON),
+        flag("limit_mm_per_prompt", kind=JSON),
+        flag("mm_processor_cache_gb"),
+        flag("kv_cache_memory_bytes"),
+        flag("max_cudagraph_capture_size"),
+        flag("long_prefill_token_threshold"),
+        flag("mamba_cache_mode"),
+        flag("mamba_cache_dtype"),
+        flag("mamba_ssm_cache_dtype"),
+        flag("reasoning_parser_plugin"),
+        flag("media_io_kwargs", kind=JSON),
+        flag("video_pruning_rate"),
+        flag("allowed_local_media_path"),
+        flag("prefix_match_unit"),
+        flag("enable_mamba_shared_prefix_checkpoint", kind=PRESENCE),
+        flag("safetensors_load_strategy"),
+        flag("moe_backend"),
+        flag("enable_prompt_tokens_details", kind=PRESENCE),
+        flag("enable_force_include_usage", kind=PRESENCE),
+        flag("enable_request_id_headers", kind=PRESENCE),
+        flag("enable_flashinfer_autotune", kind=NEGATABLE),
+        flag("linear_backend"),
+        flag("gdn_prefill_backend"),
+        flag("gdn_decode_kernel"),
+        flag("kda_prefill_backend"),
+        flag("mamba_backend"),
+        flag("recurrent_checkpoint_policy"),
+        flag("prefix_cache_retention_interval"),
+        flag("engram_config", kind=JSON),
+        flag("dcp_comm_backend"),
+        flag("prefill_policy"),
+        flag("prefill_compute_share"),
+        flag("prefill_compute_half_life"),
+        flag("prefill_schedule_interval"),
+        flag("max_parallel_prefills"),
+        flag("decode_refill_target"),
+        flag("scheduler_reserve_full_isl", kind=NEGATABLE),
+        flag("jit_monitor_mode"),
+        flag("disable_custom_all_reduce", kind=PRESENCE),
+    ),
+    leading=("tensor_parallel",),
+)
+
+CONSUMED = {"data_parallel_rpc_port": 13345, "init_port": 25000, "ray_port": 46379, "dashboard_port": 8265, "dashboard": False}
+"""Keys that sparkrun itself reads, with their defaults; no flag of the engine stands for them."""

@@ -1,0 +1,36 @@
+"""Nearest names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from sparkrun.utils.text import did_you_mean, nearest
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates", "meant"),
+    [
+        ("gpu_memory_utilisation", ["gpu_memory_utilization", "port"], "gpu_memory_utilization"),
+        ("max-model-len", ["port", "max_model_len"], "max_model_len"),
+        ("--Max_Model_Len", ["--max-model-len"], "--max-model-len"),
+        ("port", ["PORT", "port"], "PORT"),
+        ("zzz", ["port"], None),
+        ("x", [], None),
+    ],
+)
+def test_nearest(name: str, candidates: list[str], meant: str | None) -> None:
+    assert nearest(name, candidates) == meant
+
+
+def test_hint_names_the_nearest_or_is_empty() -> None:
+    assert did_you_mean("prot", ["port"]) == "did you mean 'port'?"
+    assert did_you_mean("zzz", ["port"]) == ""
+
+
+def test_import_is_cheap() -> None:
+    """Matching is loaded for wrong names only."""
+    code = "import sys, sparkrun.utils.text; print('difflib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "False\n"
