@@ -25,17 +25,17 @@ _IDENTITY = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER
 
 
 class Repo:
-    """A repository that others fetch from."""
+    """A repository that others fetch from, at ``https://github.com/<name>`` by the setting of the ``git`` fixture."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        path.mkdir(parents=True)
-        self._git("init", "--quiet", "--initial-branch=main")
-        self._git("config", "uploadpack.allowFilter", "true")
-
-    @property
-    def url(self) -> str:
-        return f"file://{self.path}"
+    def __init__(self, github: Path, name: str) -> None:
+        self.path = github / name
+        self.url = f"https://github.com/{name}"
+        self.path.mkdir(parents=True, exist_ok=True)
+        if (self.path / ".git").exists():
+            return
+        self._git("init", "--quiet", "--initial-branch=main", "--template=")
+        with (self.path / ".git/config").open("a") as stream:
+            stream.write("[uploadpack]\n\tallowFilter = true\n")
 
     def commit(self, files: dict[str, str | None]) -> str:
         """Write the files (``None`` removes one) and commit; the commit's id."""
@@ -51,11 +51,11 @@ class Repo:
     def commit_all(self) -> str:
         self._git("add", "--all")
         self._git("commit", "--quiet", "--allow-empty", "-m", "x")
-        return self._git("rev-parse", "HEAD").strip()
+        return (self.path / ".git/refs/heads/main").read_text(encoding="ascii").strip()
 
-    def _git(self, *words: str) -> str:
+    def _git(self, *words: str) -> None:
         env = {"PATH": os.environ["PATH"], "HOME": str(self.path), **_IDENTITY}
-        return subprocess.run([GIT, *words], cwd=self.path, env=env, check=True, capture_output=True, text=True).stdout
+        subprocess.run([GIT, *words], cwd=self.path, env=env, check=True, capture_output=True)
 
 
 class GitRecorder:
@@ -68,7 +68,7 @@ class GitRecorder:
         os.mkfifo(folder / "never")
         script = folder / "git"
         script.write_text(
-            f"""#!/bin/bash
+            f"""#!/bin/sh
 here={folder}
 for word in "$@"; do case "$word" in clone|fetch|ls-remote|reset|sparse-checkout|ls-tree) verb=$word; break;; esac; done
 printf '%s\\n' "$verb $*" >> "$here/log"
@@ -123,25 +123,44 @@ exec {GIT} "$@"
 
 @pytest.fixture
 def new_repo(tmp_path: Path) -> Callable[[str], Repo]:
-    """Makes repositories by name."""
-    return lambda name: Repo(tmp_path / "origin" / name)
+    """Makes repositories by name, with or without an owner before it."""
+    return lambda name: Repo(tmp_path / "github", name if "/" in name else f"test/{name}")
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """GitHub with one repository, and the home of a user who has added it: made once, copied by each test."""
+    root = tmp_path_factory.mktemp("template")
+    made = Repo(root / "github", "test/myrepo")
+    made.commit({".sparkrun/registry.yaml": manifest("myreg"), "recipes/good.yaml": RECIPE, "README.md": "x", "other/big.bin": "x"})
+    env = {"HOME": str(root / "home"), "PATH": os.environ["PATH"], **_github(root / "github")}
+    config = SparkrunConfig.load(env)
+    _without_defaults(config)
+    RegistryManager(config).add(made.url)
+    return root
 
 
 @pytest.fixture
-def repo(new_repo: Callable[[str], Repo]) -> Repo:
+def repo(template: Path, tmp_path: Path, new_repo: Callable[[str], Repo]) -> Repo:
     """A repository with a manifest of one registry, ``myreg``, and a recipe ``good``."""
-    made = new_repo("myrepo")
-    made.commit({".sparkrun/registry.yaml": manifest("myreg"), "recipes/good.yaml": RECIPE, "README.md": "x", "other/big.bin": "x"})
-    return made
+    shutil.copytree(template / "github", tmp_path / "github", dirs_exist_ok=True)
+    return new_repo("myrepo")
+
+
+@pytest.fixture
+def reg(template: Path, config: SparkrunConfig, manager: RegistryManager, repo: Repo) -> Repo:
+    """``repo``, added as ``myreg`` and fetched."""
+    shutil.copytree(template / "home/.cache/sparkrun", config.paths.cache_dir, symlinks=True, dirs_exist_ok=True)
+    shutil.copy(template / "home/.config/sparkrun/registries.yaml", config.paths.registries_file)
+    return repo
 
 
 @pytest.fixture
 def git(tmp_path: Path, env: dict[str, str]) -> GitRecorder:
-    """The git that ``manager`` finds on PATH. It can reach this machine's files only; GitHub is the folder ``origin/github``."""
+    """The git that ``manager`` finds on PATH. It can reach this machine's files only; GitHub is the folder ``github``."""
     recorder = GitRecorder(tmp_path / "bin")
     env["PATH"] = f"{recorder.folder}:{env['PATH']}"
-    env |= {"GIT_ALLOW_PROTOCOL": "file", "GIT_CONFIG_COUNT": "1"}
-    env |= {"GIT_CONFIG_KEY_0": f"url.file://{tmp_path}/origin/github/.insteadOf", "GIT_CONFIG_VALUE_0": "https://github.com/"}
+    env |= _github(tmp_path / "github")
     return recorder
 
 
@@ -166,8 +185,7 @@ def manager(no_defaults: None, new_manager: Callable[..., RegistryManager]) -> R
 @pytest.fixture
 def no_defaults(config: SparkrunConfig) -> None:
     """A ``registries.yaml`` of a user who removed every shipped registry."""
-    removed = ", ".join(entry.name for entry in FALLBACK_DEFAULT_REGISTRIES)
-    save_registries(config, f"config_version: 1\nregistries: []\nsuppressed_plugin_registries: [{removed}]\n")
+    _without_defaults(config)
 
 
 @pytest.fixture
@@ -176,12 +194,6 @@ def ctx(tmp_path: Path, config: SparkrunConfig, manager: RegistryManager, events
     cwd = tmp_path / "cwd"
     cwd.mkdir()
     return ResolveContext(config, cwd, manager, emit=events.append)
-
-
-@pytest.fixture
-def mirror(git: GitRecorder, new_repo: Callable[[str], Repo]) -> Callable[[str], Repo]:
-    """Makes repositories that git finds at ``https://github.com/<name>``."""
-    return lambda name: new_repo(f"github/{name}")
 
 
 @pytest.fixture
@@ -209,3 +221,14 @@ def save_registries(config: SparkrunConfig, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def _without_defaults(config: SparkrunConfig) -> None:
+    removed = ", ".join(entry.name for entry in FALLBACK_DEFAULT_REGISTRIES)
+    save_registries(config, f"config_version: 1\nregistries: []\nsuppressed_plugin_registries: [{removed}]\n")
+
+
+def _github(folder: Path) -> dict[str, str]:
+    """The environment in which git takes ``folder`` for GitHub and reaches nothing else."""
+    key = f"url.file://{folder}/.insteadOf"
+    return {"GIT_ALLOW_PROTOCOL": "file", "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": key, "GIT_CONFIG_VALUE_0": "https://github.com/"}

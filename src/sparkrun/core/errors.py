@@ -77,6 +77,10 @@ class HostCommandError(SparkrunError):
     """A script on a host ended with an error."""
 
 
+class DockerUnavailableError(SparkrunError):
+    """Docker cannot be used on a host."""
+
+
 class PortInUseError(SparkrunError):
     """Something else listens on the port that the engine needs."""
 

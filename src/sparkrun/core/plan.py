@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from sparkrun.core.remote import ScriptCall
 
 PLAN_SCHEMA = "sparkrun.plan/1"
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """A folder or file of the host inside the container. A ``source`` that begins with ``~/`` lies in the host's own home.
+
+    ``create``: a folder that is made on the host where it is missing; any other source has to be there.
+    """
+
+    source: str
+    target: str
+    read_only: bool = False
+    create: bool = False
 
 
 class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +40,25 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     image: str | None = None
     ports: tuple[int, ...] = ()
     why: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
+    """The words by which the executor starts the rank on its host."""
+    mounts: tuple[Mount, ...] = ()
+    missing_mounts: Literal["fail", "warn", "ignore"] = "fail"
+    """What a mount whose source is missing on the host does to the launch."""
+    gpu_vendor: str | None = None
+    """Vendor of the host's accelerators, ``None`` for a host without any."""
+    gpu_access_mode: str | None = None
+    """How containers reach NVIDIA GPUs on this host: ``gpus`` (the runtime hook) or ``cdi``."""
+    rootful: bool = False
+    """Run the container privileged and as the image's own user."""
+    docker_args: tuple[str, ...] = ()
+    """Further options of ``docker run``, as they are, just before the image."""
+    labels: dict[str, str] = {}
+    """Further labels of the container."""
+    gated: bool = False
+    """The engine waits inside its container until the launch opens the gate."""
+    gate_timeout_s: int = 600
+    """How long it waits there before it gives up."""
 
 
 class HostAction(msgspec.Struct, frozen=True):

@@ -11,6 +11,15 @@ import msgspec
 Params = Mapping[str, str | tuple[str, ...]]
 
 
+class Root(msgspec.Struct, frozen=True, omit_defaults=True):
+    """That a script runs as root, by sudo: without a password (``sudo -n``), or with this one, which goes to its stdin only."""
+
+    password: str | None = None
+
+    def __repr__(self) -> str:
+        return "Root()" if self.password is None else "Root(password='***')"
+
+
 class ScriptCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """One run of a script of ``sparkrun.scripts`` on a host.
 
@@ -20,11 +29,26 @@ class ScriptCall(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     params: Params = {}
     secrets: Params = {}
+    root: Root | None = None
+    connect_timeout_s: float | None = None
+    """How long the host may take to let us in; ``None`` is the usual patience of whoever reaches it."""
 
     def masked(self) -> ScriptCall:
         """The same call with every secret value replaced, safe to print and to keep."""
         hidden = {key: _hide(value) for key, value in self.secrets.items()}
-        return ScriptCall(self.name, self.params, hidden)
+        root = self.root if self.root is None or self.root.password is None else Root("***")
+        return msgspec.structs.replace(self, secrets=hidden, root=root)
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """What ssh offers to a host: as whom, where, and with which keys (files that exist)."""
+
+    user: str
+    address: str
+    port: int
+    keys: tuple[str, ...] = ()
+    agent: bool = False
+    """Whether the keys of an ssh agent are offered too."""
 
 
 class RemoteResult(msgspec.Struct, frozen=True):
@@ -36,6 +60,14 @@ class RemoteResult(msgspec.Struct, frozen=True):
     stderr: str = ""
     unreachable: bool = False
     timed_out: bool = False
+    connected: bool = False
+    """Whether the host let us in: what went wrong then went wrong there, or while the script ran."""
+    began: bool = False
+    """Whether the script's own bash was seen to begin, behind sudo where it runs as root."""
+    limit_s: float | None = None
+    """The time that was over, when ``timed_out``."""
+    login: Login | None = None
+    """What was offered, when the host denied it."""
 
     @property
     def ok(self) -> bool:

@@ -23,6 +23,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Words appended to the engine's command line as they are."""
     image: str | None = None
     executor: str | None = None
+    scheduler: str | None = None
+    solo: bool = False
+    """One node, whatever the recipe's parallelism would allow."""
+    trust: bool = False
+    """Let the recipe's hooks and host settings run this once."""
     executor_config: dict[str, ConfigValue] = {}
     ensure: bool = False
     """The same workload running already is success, once it answers."""

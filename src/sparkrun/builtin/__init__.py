@@ -1,0 +1,1 @@
+"""Recipes that ship inside the package, as the registry ``@builtin``."""

@@ -1,0 +1,107 @@
+"""What was seen on one host at one moment. Every value belongs to that host alone."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparkrun.core.fabric import FabricFacts
+from sparkrun.core.hardware import ASSUMED_DGX_SPARK, HostHardware
+
+
+class ModelFacts(msgspec.Struct, frozen=True):
+    """Whether the model's files are on the host. ``path`` is a path there; ``reason`` says why they are not."""
+
+    kind: str = "none"
+    path: str | None = None
+    size_bytes: int | None = None
+    reason: str | None = None
+    mmproj: str | None = None
+    mmproj_count: int = 0
+
+
+class PortFacts(msgspec.Struct, frozen=True):
+    """Who listens on a TCP port, as far as this user may see."""
+
+    busy: bool
+    pid: int | None = None
+    process: str | None = None
+
+
+class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload's process or container on one host, as found there."""
+
+    host: str
+    name: str
+    cluster_id: str
+    state: str
+    """``running``, ``exited`` or ``stale``."""
+    executor: str = "local"
+    pid: int | None = None
+    exit_code: int | None = None
+    started_at: str | None = None
+    uptime_s: float | None = None
+    owner: str = "sparkrun"
+    labels: dict[str, str | int | float | bool | None] = {}
+    log_file: str | None = None
+    port_open: bool | None = None
+    health: int | None = None
+    """HTTP status of the health path, 0 when the port is open but nothing answered in time."""
+    memory_bytes: int | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process exists."""
+        return self.state == "running"
+
+
+class DockerFacts(msgspec.Struct, frozen=True):
+    """Docker on a host. ``usable``: this user may talk to a daemon that answers; else ``reason`` says why not."""
+
+    present: bool = False
+    usable: bool = False
+    version: str | None = None
+    reason: str | None = None
+
+
+class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One host as observed, or as assumed where nobody looked (``assumed``)."""
+
+    host: str
+    assumed: bool = False
+    hostname: str = ""
+    user: str = ""
+    home: str = ""
+    arch: str = ""
+    cpus: int = 0
+    memory_total_bytes: int | None = None
+    memory_available_bytes: int | None = None
+    cache_dir: str = ""
+    cache_writable: bool = True
+    hf_cache: str = ""
+    hardware: HostHardware = HostHardware()
+    fabric: FabricFacts = FabricFacts()
+    docker: DockerFacts = DockerFacts()
+    engine_path: str | None = None
+    embedded_python: str | None = None
+    model: ModelFacts = ModelFacts()
+    ports: dict[int, PortFacts] = {}
+    workloads: tuple[WorkloadFacts, ...] = ()
+
+    @property
+    def believed_hardware(self) -> HostHardware:
+        """What to plan with: a host that nobody looked at is taken for a DGX Spark."""
+        return ASSUMED_DGX_SPARK if self.assumed and not self.hardware.accelerators else self.hardware
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """The tags of its accelerators and of its network."""
+        return tuple(dict.fromkeys((*self.hardware.capabilities, *self.fabric.capabilities)))
+
+
+class Unreachable(msgspec.Struct, frozen=True):
+    """A host that did not answer: its state is unknown, not empty."""
+
+    host: str
+    reason: str
+    hint: str | None = None
+    """What to do about it."""
