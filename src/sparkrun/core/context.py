@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,8 @@ import msgspec
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.events import EventSink, ignore_events
 from sparkrun.core.remote import HostRunner
+
+Approve = Callable[[str, tuple[str, ...]], bool]
 
 
 class SparkrunContext(msgspec.Struct, frozen=True):
@@ -19,3 +22,5 @@ class SparkrunContext(msgspec.Struct, frozen=True):
     cwd: Path
     emit: EventSink = ignore_events
     offline: bool = False
+    approve: Approve | None = None
+    """Asks the user whether an untrusted recipe may run these things; ``None``: nobody can be asked, so it may not."""

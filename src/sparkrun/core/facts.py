@@ -105,3 +105,5 @@ class Unreachable(msgspec.Struct, frozen=True):
     reason: str
     hint: str | None = None
     """What to do about it."""
+    executor: str | None = None
+    """The executor whose workloads are unknown; ``None``: the host as a whole did not answer."""

@@ -58,16 +58,26 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     gated: bool = False
     """The engine waits inside its container until the launch opens the gate."""
     gate_timeout_s: int = 600
-    """How long it waits there before it gives up."""
+    """How long it waits there without a sign of the launch before it gives up."""
 
 
 class HostAction(msgspec.Struct, frozen=True):
-    """One script on one host, and the script that takes it back."""
+    """One script on one host, and the script that takes it back. ``timeout_s`` bounds it."""
 
     host: str
     title: str
     call: ScriptCall
     undo: ScriptCall | None = None
+    timeout_s: float = 120
+
+
+class LocalCommand(msgspec.Struct, frozen=True):
+    """A command on the control machine, through the user's shell. ``timeout_s`` 0 is no limit."""
+
+    title: str
+    command: str
+    env: dict[str, str]
+    timeout_s: float
 
 
 class Watch(msgspec.Struct, frozen=True):
@@ -110,6 +120,10 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     ranks: tuple[RankPlan, ...]
     stages: tuple[Stage, ...]
     ready: Watch | None = None
+    post_exec: tuple[HostAction, ...] = ()
+    """What runs in the head's container once it answers, one after the other."""
+    post_commands: tuple[LocalCommand, ...] = ()
+    stop_after_post: bool = False
     parallelism: dict[str, int] = {}
     config: dict[str, Any] = {}
     notes: tuple[str, ...] = ()

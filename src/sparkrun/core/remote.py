@@ -29,6 +29,8 @@ class ScriptCall(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     params: Params = {}
     secrets: Params = {}
+    uploads: dict[str, str] = {}
+    """Parameters that are files of the control machine: a folder or file by its path, packed when the script is sent."""
     root: Root | None = None
     connect_timeout_s: float | None = None
     """How long the host may take to let us in; ``None`` is the usual patience of whoever reaches it."""

@@ -6,34 +6,47 @@ import contextlib
 import os
 import signal
 import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from threading import Event
+from typing import Any
+
+from sparkrun.utils.fanout import Batch, Finished, Pipes, Task, run_batch
+
+__all__ = ["ChildProcess", "Finished", "kill_group", "run_process", "stream_process"]
+
+REAP_TIMEOUT_S = 2
+"""How long to wait for a killed process: one in an uninterruptible call of the kernel is left to it."""
 
 
-class Finished(NamedTuple):
-    """How a child process ended. ``timed_out``: it was killed at its deadline."""
+class ChildProcess:
+    """A process in a session of its own, so that a Ctrl-C reaches only the caller. Raises ``OSError`` when it cannot start."""
 
-    returncode: int
-    stdout: str
-    stderr: str
-    timed_out: bool = False
+    def __init__(self, words: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+        self.pipes = Pipes()
+        stdin, stdout, stderr = self.pipes.far
+        try:
+            self._process = subprocess.Popen(words, stdin=stdin, stdout=stdout, stderr=stderr, env=env, start_new_session=True)
+        except BaseException:
+            self.pipes.close()
+            raise
+        self.pipes.close(*self.pipes.far)
+        self.exit_fd = _pidfd(self._process.pid)
+
+    def ended(self) -> int | None:
+        """Its exit code, negative for a signal; ``None`` while it runs."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """Kill it and all it started that stayed in its session, and reap it."""
+        kill_group(self._process)
+        if self.exit_fd is not None:
+            os.close(self.exit_fd)
+            self.exit_fd = None
 
 
 def run_process(words: Sequence[str], *, stdin: str, timeout_s: float) -> Finished:
-    """Run to the end in a session of its own, so that a Ctrl-C reaches only the caller. Raises ``OSError`` when it cannot start."""
-    process = _start(words)
-    try:
-        out, err = process.communicate(stdin, timeout=timeout_s)
-        return Finished(process.returncode, out, err)
-    except subprocess.TimeoutExpired:
-        kill_group(process)
-        out, err = process.communicate()
-        return Finished(-1, out, err, timed_out=True)
-    except BaseException:
-        kill_group(process)
-        raise
+    """Run to the end. Raises ``OSError`` when it cannot start."""
+    return _run(Task(lambda: ChildProcess(words), stdin=_bytes(stdin), timeout_s=timeout_s))
 
 
 def stream_process(
@@ -42,77 +55,39 @@ def stream_process(
     stdin: str,
     on_line: Callable[[str], None],
     timeout_s: float | None,
-    stop: threading.Event | None = None,
+    stop: Event | None = None,
 ) -> Finished:
     """Run and hand on each line of stdout as it comes. ``stop``, the deadline, or leaving by an exception ends the process.
 
     Its stdin stays open after ``stdin`` was written: a script on the far side of ssh learns from its end that nobody listens any more.
     """
-    process = _start(words)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    errors: list[str] = []
-    ended = threading.Event()
-    late = threading.Event()
-    helpers = [
-        threading.Thread(target=_drain, args=(process.stderr, errors), daemon=True),
-        threading.Thread(target=_kill_when, args=(process, ended, stop or ended, timeout_s, late), daemon=True),
-    ]
-    for helper in helpers:
-        helper.start()
-    try:
-        _feed(process, stdin)
-        for line in process.stdout:
-            on_line(line.rstrip("\n"))
-        process.wait()
-    except BaseException:
-        kill_group(process)
-        raise
-    finally:
-        ended.set()
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
-    helpers[0].join(timeout=1)
-    return Finished(process.returncode, "", "".join(errors), timed_out=late.is_set())
+    task = Task(lambda: ChildProcess(words), stdin=_bytes(stdin), timeout_s=timeout_s, on_line=on_line, keep_stdin=True)
+    return _run(task, stop)
 
 
-def kill_group(process: subprocess.Popen[str]) -> None:
+def kill_group(process: subprocess.Popen[Any]) -> None:
     """Kill a process and all it started, and reap it."""
+    if process.returncode is not None:
+        return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(REAP_TIMEOUT_S)
 
 
-def _start(words: Sequence[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        words,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
+def _run(task: Task, stop: Event | None = None) -> Finished:
+    finished = run_batch(Batch(1, lambda _number, before: None if before else task, limit=1, stop=stop))[0]
+    if finished.error:
+        raise finished.error
+    return finished
 
 
-def _feed(process: subprocess.Popen[str], text: str) -> None:
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(text)
-        process.stdin.flush()
+def _pidfd(pid: int) -> int | None:
+    """A file descriptor that becomes readable when the process ends (pidfd_open(2)), where the system has that."""
+    with contextlib.suppress(AttributeError, OSError):
+        return os.pidfd_open(pid)
+    return None
 
 
-def _kill_when(
-    process: subprocess.Popen[str], ended: threading.Event, stop: threading.Event, timeout_s: float | None, late: threading.Event
-) -> None:
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while not ended.wait(0.05):
-        if deadline is not None and time.monotonic() >= deadline:
-            late.set()
-        if late.is_set() or stop.is_set():
-            kill_group(process)
-            return
-
-
-def _drain(stream: Iterable[str], into: list[str]) -> None:
-    into.extend(stream)
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

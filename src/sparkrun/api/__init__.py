@@ -1,0 +1,233 @@
+"""Everything the command line does, as typed functions that never print.
+
+Each takes ``sctx`` (see ``make_context``) and raises errors derived from ``SparkrunError``. Progress comes as events through ``sctx.emit``.
+A name is loaded when it is first used, so that a program pays only for what it calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparkrun.utils.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from sparkrun.api._clusters import (
+        ClusterInspection,
+        InferredHardware,
+        Probe,
+        create_cluster,
+        default_cluster,
+        delete_cluster,
+        get_cluster,
+        infer_hardware,
+        inspect_cluster,
+        list_clusters,
+        set_default_cluster,
+        update_cluster,
+    )
+    from sparkrun.api._context import make_context
+    from sparkrun.api._errors import (
+        AlreadyRunningError,
+        AmbiguousWorkloadError,
+        ConfigError,
+        DockerUnavailableError,
+        EngineDiedError,
+        EngineMissingError,
+        ExecutorUnavailableError,
+        HostCommandError,
+        HostsError,
+        HostUnreachableError,
+        IncompatibleHardwareError,
+        Interrupted,
+        LaunchFailedError,
+        ModelMissingError,
+        NotReadyError,
+        PlacementError,
+        PluginError,
+        PortInUseError,
+        RecipeError,
+        RecipeNotFoundError,
+        RecipeSyntaxError,
+        SparkrunError,
+        StateError,
+        StopFailedError,
+        UnknownPlaceholderError,
+        UnknownWorkloadError,
+        UsageError,
+    )
+    from sparkrun.api._fabric import FabricHostReport, FabricPortReport, FabricReport, fabric
+    from sparkrun.api._launch import plan, run
+    from sparkrun.api._ops import LogLine, check_job, logs, status, stop, stop_all
+    from sparkrun.api._recipe_checks import export, fail_on, schema, validate
+    from sparkrun.api._recipes import registries, search_recipes, show
+    from sparkrun.api._results import CheckResult, RunResult, StatusReport, StoppedWorkload, StopResult, endpoint_of, label_of
+    from sparkrun.api._schedule import schedule
+    from sparkrun.core.catalog import CatalogItem, CatalogQuery, CatalogResult
+    from sparkrun.core.cluster_manager import BrokenCluster, Cluster, ClusterEdit, ClusterError, SavedCluster
+    from sparkrun.core.cluster_status import ClusterStatus, State, Workload
+    from sparkrun.core.context import SparkrunContext
+    from sparkrun.core.fabric import Link
+    from sparkrun.core.facts import Unreachable, WorkloadFacts
+    from sparkrun.core.hosts import HostOptions
+    from sparkrun.core.layout import LayoutError, LayoutRequiredError
+    from sparkrun.core.limits import MemoryExceededError
+    from sparkrun.core.placement import Demand, InsufficientCapacity, NodeCountError, Placement, Slot, SlotReason, TensorParallelError
+    from sparkrun.core.plan import LaunchPlan
+    from sparkrun.core.recipe import Finding, Recipe, recipe_json
+    from sparkrun.core.recipe.report import Report
+    from sparkrun.core.registry import RegistryManager
+    from sparkrun.core.registry.model import RegistryEntry
+    from sparkrun.core.registry.results import ChangeResult, RegistryInfo, UpdateResult
+    from sparkrun.core.run_options import RunOptions
+    from sparkrun.orchestration.executor import LogView
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "sparkrun.api._clusters": """
+            ClusterInspection InferredHardware Probe create_cluster default_cluster delete_cluster
+            get_cluster infer_hardware inspect_cluster list_clusters set_default_cluster update_cluster
+        """,
+        "sparkrun.api._context": "make_context",
+        "sparkrun.api._errors": """
+            AlreadyRunningError AmbiguousWorkloadError ConfigError DockerUnavailableError EngineDiedError EngineMissingError
+            ExecutorUnavailableError HostCommandError HostUnreachableError HostsError IncompatibleHardwareError Interrupted
+            LaunchFailedError ModelMissingError NotReadyError PlacementError PluginError PortInUseError RecipeError
+            RecipeNotFoundError RecipeSyntaxError SparkrunError StateError StopFailedError UnknownPlaceholderError
+            UnknownWorkloadError UsageError
+        """,
+        "sparkrun.api._fabric": "FabricHostReport FabricPortReport FabricReport fabric",
+        "sparkrun.api._launch": "plan run",
+        "sparkrun.api._ops": "LogLine check_job logs status stop stop_all",
+        "sparkrun.api._recipe_checks": "export fail_on schema validate",
+        "sparkrun.api._recipes": "registries search_recipes show",
+        "sparkrun.api._results": "CheckResult RunResult StatusReport StoppedWorkload StopResult endpoint_of label_of",
+        "sparkrun.api._schedule": "schedule",
+        "sparkrun.core.catalog": "CatalogItem CatalogQuery CatalogResult",
+        "sparkrun.core.cluster_manager": "BrokenCluster Cluster ClusterEdit ClusterError SavedCluster",
+        "sparkrun.core.cluster_status": "ClusterStatus State Workload",
+        "sparkrun.core.context": "SparkrunContext",
+        "sparkrun.core.fabric": "Link",
+        "sparkrun.core.facts": "Unreachable WorkloadFacts",
+        "sparkrun.core.hosts": "HostOptions",
+        "sparkrun.core.layout": "LayoutError LayoutRequiredError",
+        "sparkrun.core.limits": "MemoryExceededError",
+        "sparkrun.core.placement": "Demand InsufficientCapacity NodeCountError Placement Slot SlotReason TensorParallelError",
+        "sparkrun.core.plan": "LaunchPlan",
+        "sparkrun.core.recipe": "Finding Recipe recipe_json",
+        "sparkrun.core.recipe.report": "Report",
+        "sparkrun.core.registry": "RegistryManager",
+        "sparkrun.core.registry.model": "RegistryEntry",
+        "sparkrun.core.registry.results": "ChangeResult RegistryInfo UpdateResult",
+        "sparkrun.core.run_options": "RunOptions",
+        "sparkrun.orchestration.executor": "LogView",
+    },
+)
+
+__all__ = [
+    "AlreadyRunningError",
+    "AmbiguousWorkloadError",
+    "BrokenCluster",
+    "CatalogItem",
+    "CatalogQuery",
+    "CatalogResult",
+    "ChangeResult",
+    "CheckResult",
+    "Cluster",
+    "ClusterEdit",
+    "ClusterError",
+    "ClusterInspection",
+    "ClusterStatus",
+    "ConfigError",
+    "Demand",
+    "DockerUnavailableError",
+    "EngineDiedError",
+    "EngineMissingError",
+    "ExecutorUnavailableError",
+    "FabricHostReport",
+    "FabricPortReport",
+    "FabricReport",
+    "Finding",
+    "HostCommandError",
+    "HostOptions",
+    "HostUnreachableError",
+    "HostsError",
+    "IncompatibleHardwareError",
+    "InferredHardware",
+    "InsufficientCapacity",
+    "Interrupted",
+    "LaunchFailedError",
+    "LaunchPlan",
+    "LayoutError",
+    "LayoutRequiredError",
+    "Link",
+    "LogLine",
+    "LogView",
+    "MemoryExceededError",
+    "ModelMissingError",
+    "NodeCountError",
+    "NotReadyError",
+    "Placement",
+    "PlacementError",
+    "PluginError",
+    "PortInUseError",
+    "Probe",
+    "Recipe",
+    "RecipeError",
+    "RecipeNotFoundError",
+    "RecipeSyntaxError",
+    "RegistryEntry",
+    "RegistryInfo",
+    "RegistryManager",
+    "Report",
+    "RunOptions",
+    "RunResult",
+    "SavedCluster",
+    "Slot",
+    "SlotReason",
+    "SparkrunContext",
+    "SparkrunError",
+    "State",
+    "StateError",
+    "StatusReport",
+    "StopFailedError",
+    "StopResult",
+    "StoppedWorkload",
+    "TensorParallelError",
+    "UnknownPlaceholderError",
+    "UnknownWorkloadError",
+    "Unreachable",
+    "UpdateResult",
+    "UsageError",
+    "Workload",
+    "WorkloadFacts",
+    "check_job",
+    "create_cluster",
+    "default_cluster",
+    "delete_cluster",
+    "endpoint_of",
+    "export",
+    "fabric",
+    "fail_on",
+    "get_cluster",
+    "infer_hardware",
+    "inspect_cluster",
+    "label_of",
+    "list_clusters",
+    "logs",
+    "make_context",
+    "plan",
+    "recipe_json",
+    "registries",
+    "run",
+    "schedule",
+    "schema",
+    "search_recipes",
+    "set_default_cluster",
+    "show",
+    "status",
+    "stop",
+    "stop_all",
+    "update_cluster",
+    "validate",
+]

@@ -1,0 +1,54 @@
+"""Making ``sctx`` out of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from sparkrun.core.cluster_manager import Cluster, ClusterManager
+from sparkrun.core.config import SparkrunConfig
+from sparkrun.core.context import Approve, SparkrunContext
+from sparkrun.core.events import EventSink, ignore_events
+from sparkrun.core.hosts import HostOptions
+from sparkrun.core.remote import HostRunner
+from sparkrun.orchestration.ssh import SshRunner, make_ssh_runner
+
+DEFAULT_TRANSPORT = "ssh"
+
+
+def make_context(
+    *, env: Mapping[str, str], cwd: Path, emit: EventSink = ignore_events, offline: bool = False, approve: Approve | None = None
+) -> SparkrunContext:
+    """The context of a process: its settings, and hosts reached by ssh. Raises ``ConfigError`` for a broken ``config.yaml``."""
+    config = SparkrunConfig.load(env)
+    return SparkrunContext(config, make_ssh_runner(config, emit), cwd, emit, offline, approve)
+
+
+def reach(options: HostOptions, sctx: SparkrunContext) -> SparkrunContext:
+    """The context for the hosts of a command: reached by the transport of their cluster, as its user.
+
+    Raises ``ClusterError`` for an unknown cluster, ``PluginError`` for an unknown transport.
+    """
+    cluster = _cluster_of(options, sctx.config)
+    runner = _runner_for(cluster, sctx) if cluster else sctx.runner
+    return sctx if runner is sctx.runner else msgspec.structs.replace(sctx, runner=runner)
+
+
+def _cluster_of(options: HostOptions, config: SparkrunConfig) -> Cluster | None:
+    """The cluster named, or the default one where hosts are not named outright."""
+    clusters = ClusterManager(config.paths)
+    if options.cluster:
+        return clusters.load(options.cluster)
+    return None if options.hosts or options.hosts_file else clusters.default()
+
+
+def _runner_for(cluster: Cluster, sctx: SparkrunContext) -> HostRunner:
+    if cluster.transport != DEFAULT_TRANSPORT:
+        from sparkrun.core.bootstrap import Plugins  # hosts behind ssh need no plugin
+
+        return Plugins(sctx.config).transport(cluster.transport).make_runner(sctx.config, cluster, sctx.emit)
+    if cluster.user and isinstance(sctx.runner, SshRunner):
+        return sctx.runner.with_user(cluster.user)
+    return sctx.runner

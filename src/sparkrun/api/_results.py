@@ -1,0 +1,161 @@
+"""What the entry points of ``sparkrun.api`` return. ``to_json`` is the documented, versioned shape of ``--json``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sparkrun.core.cluster_status import ClusterStatus, Workload
+from sparkrun.core.facts import Unreachable
+from sparkrun.core.jobs import Job
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload that was asked for and now runs. Times are milliseconds since the engine was started; ``None`` where nobody waited."""
+
+    schema: str = "sparkrun.run/1"
+    cluster_id: str
+    recipe: str
+    runtime: str
+    model: str
+    served_model_name: str
+    endpoint: str
+    """Base address of the OpenAI-compatible API, ``http://host:port/v1``."""
+    port: int
+    hosts: tuple[str, ...]
+    ready: bool
+    already_running: bool = False
+    port_open_ms: int | None = None
+    healthy_ms: int | None = None
+    first_token_ms: int | None = None
+    log_lines: int = 0
+    """Lines of the engine's log that were emitted while waiting."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        return data
+
+
+class StatusReport(msgspec.Struct, frozen=True):
+    """What runs on which hosts, and who named those hosts."""
+
+    status: ClusterStatus
+    origin: str
+    cluster: str | None
+    jobs: dict[str, Job] = {}
+    """Metadata of this machine for the workloads seen, by id."""
+
+    @property
+    def all_unknown(self) -> bool:
+        """Whether not a single host answered."""
+        return bool(self.status.hosts) and len(self.status.unreachable) == len(self.status.hosts)
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape of ``status --json``: several-rank workloads in ``groups``, single ones in ``solo_entries``."""
+        several = [workload for workload in self.status.workloads if len(workload.ranks) > 1]
+        single = [workload for workload in self.status.workloads if len(workload.ranks) == 1]
+        return {
+            "schema": "sparkrun.status/1",
+            "groups": {workload.cluster_id: _group(workload) for workload in several},
+            "solo_entries": [_solo(workload) for workload in single],
+            "idle_hosts": list(self.status.idle_hosts),
+            "preparing_hosts": [],
+            "pending_ops": [],
+            "errors": {host.host: host.reason for host in self.status.unreachable},
+            "total_containers": sum(len(workload.ranks) for workload in self.status.workloads),
+            "host_count": len(self.status.hosts),
+        }
+
+
+class StoppedWorkload(msgspec.Struct, frozen=True):
+    """A workload that every one of its hosts confirmed gone."""
+
+    cluster_id: str
+    recipe: str | None
+    hosts: tuple[str, ...]
+
+
+class StopResult(msgspec.Struct, frozen=True):
+    """What was stopped, and the hosts that could not be asked."""
+
+    stopped: tuple[StoppedWorkload, ...]
+    unreachable: tuple[Unreachable, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"schema": "sparkrun.stop/1", **msgspec.to_builtins(self)}
+
+
+class CheckResult(msgspec.Struct, frozen=True):
+    """Whether a workload runs, and answers where that was asked (``healthy`` is ``None`` otherwise)."""
+
+    running: bool
+    cluster_id: str | None
+    healthy: bool | None
+    metadata: Job | None
+    container_statuses: dict[str, bool]
+    hosts: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape of ``cluster check-job --json``."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        if data["metadata"]:
+            data["metadata"].pop("plan", None)
+        return data
+
+
+def workload_json(workload: Workload) -> dict[str, Any]:
+    """The stable part of a workload that people and programs ask for."""
+    head = workload.head
+    return {
+        "cluster_id": workload.cluster_id,
+        "state": workload.state.value,
+        "recipe": workload.recipe,
+        "recipe_ref": workload.recipe_ref,
+        "runtime": workload.runtime,
+        "model": workload.model,
+        "served_model_name": workload.served_model_name,
+        "port": workload.port,
+        "endpoint": endpoint_of(workload),
+        "health": head.health,
+        "started_at": head.started_at,
+        "uptime_s": head.uptime_s,
+        "tensor_parallel": workload.tensor_parallel,
+    }
+
+
+def endpoint_of(workload: Workload) -> str | None:
+    """Where clients reach a workload."""
+    said = workload.head.labels.get("endpoint")
+    return str(said) if said else None
+
+
+def label_of(workload: Workload) -> str:
+    """How a workload is called in one line."""
+    short = workload.cluster_id.partition("_")[2]
+    return f"{workload.recipe or 'unknown recipe'}  (tp={workload.tensor_parallel})  [{short}]"
+
+
+def _solo(workload: Workload) -> dict[str, Any]:
+    head = workload.head
+    return {
+        "workload_id": workload.cluster_id,
+        "meta": workload_json(workload),
+        "host": head.host,
+        "status": head.state,
+        "image": head.labels.get("image"),
+        "label": label_of(workload),
+    }
+
+
+def _group(workload: Workload) -> dict[str, Any]:
+    return {
+        "meta": workload_json(workload),
+        "containers": [
+            {"host": rank.host, "role": rank.labels.get("role"), "status": rank.state, "image": rank.labels.get("image")}
+            for rank in workload.ranks
+        ],
+        "label": label_of(workload),
+    }

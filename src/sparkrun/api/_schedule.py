@@ -1,0 +1,66 @@
+"""Asking where a demand would be placed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparkrun.api._clusters import probe_over_runner
+from sparkrun.api._context import reach
+from sparkrun.core.bootstrap import Plugins
+from sparkrun.core.cluster_status import ClusterStatus
+from sparkrun.core.context import SparkrunContext
+from sparkrun.core.errors import PluginError
+from sparkrun.core.facts import Unreachable
+from sparkrun.core.hardware import HostHardware
+from sparkrun.core.hosts import HostOptions, require_hosts
+from sparkrun.core.limits import MemoryCaps, PlatformMemory
+from sparkrun.core.placement import Conditions, Demand, Placement
+from sparkrun.core.scheduler import Scheduler, SchedulerLayers, resolve_scheduler
+from sparkrun.orchestration.status import query_status_for_cluster
+from sparkrun.platforms import resolve_platform
+from sparkrun.utils.text import did_you_mean
+
+
+def schedule(
+    demand: Demand,
+    hosts: HostOptions = HostOptions(),
+    *,
+    scheduler: str | None = None,
+    replacing: str | None = None,
+    sctx: SparkrunContext,
+) -> Placement:
+    """Where a demand would be placed now: looks at the hosts, starts nothing.
+
+    ``replacing`` is the intent id of a workload whose GPUs count as free. Raises ``HostsError``, ``PluginError``,
+    ``InsufficientCapacity`` or ``LayoutRequiredError``.
+    """
+    sctx = reach(hosts, sctx)
+    selection = require_hosts(hosts, sctx.config)
+    cluster, plugins = selection.cluster, Plugins(sctx.config)
+    chosen = resolve_scheduler(SchedulerLayers(cli=scheduler, cluster=cluster.scheduler if cluster else None), _finder(plugins))
+    found = probe_over_runner(sctx)(selection.hosts)
+    hardware = {host: each for host, each in found.items() if isinstance(each, HostHardware)}
+    silent = tuple(each for each in found.values() if isinstance(each, Unreachable))
+    seen = query_status_for_cluster(dict.fromkeys(selection.hosts, plugins.executors()), sctx.runner)
+    conditions = Conditions(
+        status=ClusterStatus(seen.hosts, seen.workloads, (*silent, *seen.unreachable)),
+        caps=cluster.memory_caps if cluster else MemoryCaps(),
+        platforms={host: _platform_memory(each) for host, each in hardware.items()},
+        replacing=replacing,
+    )
+    return chosen.schedule(demand, selection.hosts, hardware, conditions)
+
+
+def _platform_memory(hardware: HostHardware) -> PlatformMemory:
+    platform = resolve_platform(hardware)
+    return PlatformMemory(platform.memory_cap, platform.nominal_memory_gb)
+
+
+def _finder(plugins: Plugins) -> Callable[[str], Scheduler]:
+    def find(name: str) -> Scheduler:
+        known = {plugin.plugin_name: plugin for plugin in plugins.all("scheduler") if isinstance(plugin, Scheduler)}
+        if name not in known:
+            raise PluginError(f"no scheduler named '{name}'", hint=did_you_mean(name, known) or f"available: {', '.join(sorted(known))}")
+        return known[name]
+
+    return find

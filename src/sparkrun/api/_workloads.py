@@ -1,0 +1,91 @@
+"""Which workload a user means, told from what runs now; metadata of this machine only says where to look."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from sparkrun.core.bootstrap import Plugins
+from sparkrun.core.cluster_status import ClusterStatus, Workload
+from sparkrun.core.context import SparkrunContext
+from sparkrun.core.errors import AmbiguousWorkloadError, UnknownWorkloadError
+from sparkrun.core.hosts import HostOptions, HostSelection, resolve_hosts
+from sparkrun.core.jobs import hosts_of, read_jobs
+from sparkrun.orchestration.executor import Executor
+from sparkrun.orchestration.status import query_status_for_cluster
+
+THIS_MACHINE = "localhost"
+LAUNCHES = "the launches of this machine"
+OURSELVES = "this machine"
+PLAIN = "local"
+"""The executor that needs nothing on a host, so it can always be asked."""
+
+
+def hosts_to_ask(options: HostOptions, sctx: SparkrunContext) -> HostSelection:
+    """The hosts named or configured, and those of the launches this machine remembers; with neither, this machine."""
+    selection = resolve_hosts(options, sctx.config)
+    if options.hosts or options.hosts_file or options.cluster:
+        assert selection is not None
+        return selection
+    remembered = hosts_of(read_jobs(sctx.config.paths))
+    if selection:
+        extra = tuple(host for host in remembered if host not in selection.hosts)
+        return HostSelection(selection.hosts + extra, selection.origin, selection.cluster)
+    if remembered:
+        return HostSelection(remembered, LAUNCHES)
+    return HostSelection((THIS_MACHINE,), OURSELVES)
+
+
+def observe_status(selection: HostSelection, sctx: SparkrunContext) -> ClusterStatus:
+    """What runs on these hosts now: by every executor where the hosts were named, else by those that this machine launched with.
+
+    Without any host named, a docker that was never used must not make a machine's state unknown.
+    """
+    executors = Plugins(sctx.config).executors()
+    if selection.origin not in (LAUNCHES, OURSELVES):
+        return query_status_for_cluster(dict.fromkeys(selection.hosts, executors), sctx.runner)
+    jobs = read_jobs(sctx.config.paths)
+    used = {host: {PLAIN, *(job.executor for job in jobs if host in job.hosts)} for host in selection.hosts}
+    return query_status_for_cluster(
+        {host: tuple(executor for executor in executors if executor.plugin_name in names) for host, names in used.items()}, sctx.runner
+    )
+
+
+def find_workload(target: str, options: HostOptions, sctx: SparkrunContext, *, ended: bool = False) -> tuple[Workload, ClusterStatus]:
+    """The one live workload that answers to ``target``; with ``ended``, one that has ended when none lives.
+
+    Raises ``UnknownWorkloadError`` or ``AmbiguousWorkloadError`` with the candidates.
+    """
+    selection = hosts_to_ask(options, sctx)
+    status = observe_status(selection, sctx)
+    found = matching(target, status)
+    chosen = [workload for workload in found if workload.alive] or (list(found) if ended else [])
+    if not chosen:
+        raise _unknown(target, status)
+    if len(chosen) > 1:
+        ids = ", ".join(workload.cluster_id for workload in chosen)
+        raise AmbiguousWorkloadError(f"'{target}' is {len(chosen)} workloads: {ids}", hint="name one of these ids, or its first letters")
+    return chosen[0], status
+
+
+def matching(target: str, status: ClusterStatus) -> tuple[Workload, ...]:
+    """Every workload that answers to an id, the beginning of one, a recipe name or file, a model or a served name."""
+    found = status.matching(target)
+    if found or not target.endswith((".yaml", ".yml")):
+        return found
+    stem = PurePath(target).stem
+    return tuple(workload for workload in status.workloads if workload.recipe == stem)
+
+
+def executor_of(workload: Workload, sctx: SparkrunContext) -> Executor:
+    """The executor that runs a workload, whatever the feature flags say now."""
+    name = workload.head.executor
+    return next(executor for executor in Plugins(sctx.config).executors() if executor.plugin_name == name)
+
+
+def _unknown(target: str, status: ClusterStatus) -> UnknownWorkloadError:
+    living = [workload for workload in status.workloads if workload.alive]
+    running = (
+        "; running: " + ", ".join(f"{workload.recipe} ({workload.cluster_id})" for workload in living) if living else "; nothing is running"
+    )
+    silent = f"; unknown on {', '.join(host.host for host in status.unreachable)} (no answer)" if status.unreachable else ""
+    return UnknownWorkloadError(f"no such workload '{target}' on {', '.join(status.hosts)}{running}{silent}", hint="sparkrun status")

@@ -1,0 +1,42 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from sparkrun.core.hosts import HostOptions
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def host_options(command: F) -> F:
+    """``-H/--hosts``, ``--hosts-file``, ``--cluster``."""
+    for option in (
+        click.option("--cluster", "cluster", metavar="NAME", help="A saved cluster."),
+        click.option("--hosts-file", metavar="FILE", help="Hosts, one a line; # begins a comment."),
+        click.option("-H", "--hosts", multiple=True, metavar="HOSTS", help="Hosts with commas between them; may be repeated."),
+    ):
+        command = option(command)
+    return command
+
+
+def json_option(command: F) -> F:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as one line of JSON.")(command)
+
+
+def hosts_of(hosts: tuple[str, ...], hosts_file: str | None, cluster: str | None) -> HostOptions:
+    """The shared host options as one value."""
+    from sparkrun.core.hosts import HostOptions  # a usage error needs none of it
+
+    return HostOptions(hosts, hosts_file, cluster)
+
+
+def echo_json(value: object) -> None:
+    """One line, ASCII, a blank after ``,`` and ``:``: the same for every ``--json``."""
+    click.echo(json.dumps(value))

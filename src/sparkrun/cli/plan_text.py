@@ -1,0 +1,92 @@
+"""A launch plan and a launch's result as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sparkrun.core.plan import mask
+
+if TYPE_CHECKING:
+    from sparkrun.api import LaunchPlan, RunResult
+    from sparkrun.core.plan import RankPlan
+
+
+_HEAD_WORDS = 4
+"""``docker run -d --init`` stand on one line."""
+
+
+def plan_text(plan: LaunchPlan) -> str:
+    """Every rank's command as it would run, and why; secrets masked."""
+    text: str = mask("\n".join(_plan_lines(plan)), plan.secret_values)
+    return text
+
+
+def result_text(result: RunResult) -> str:
+    """Where it answers, and what to type next."""
+    return "\n".join(_result_lines(result))
+
+
+def _plan_lines(plan: LaunchPlan) -> Iterator[str]:
+    yield f"Recipe:   {plan.recipe_ref}"
+    yield f"Runtime:  {plan.runtime}, executor {plan.executor}"
+    yield f"Model:    {plan.model}" + (f" ({plan.model_path})" if plan.model_path and plan.model_path != plan.model else "")
+    if plan.image:
+        yield f"Image:    {plan.image}"
+    yield f"Hosts:    {', '.join(plan.hosts)}"
+    yield f"Cluster:  {plan.cluster_id}"
+    yield f"Endpoint: {plan.endpoint}   model name: {plan.served_model_name}"
+    for note in plan.notes:
+        yield f"Note: {note}"
+    for warning in plan.warnings:
+        yield f"warning: {warning}"
+    for number, stage in enumerate(plan.stages, start=1):
+        yield f"Step {number}/{len(plan.stages)}: {stage.title}"
+    for rank in plan.ranks:
+        yield from _rank_lines(rank)
+
+
+def _rank_lines(rank: RankPlan) -> Iterator[str]:
+    gpus = f", GPU {','.join(map(str, rank.gpus))}" if rank.gpus else ""
+    yield f"Rank {rank.rank} ({rank.role}) on {rank.host}{gpus}:"
+    for name, value in sorted(rank.env.items()):
+        yield f"  {name}={value}"
+    for name in sorted(rank.secret_env):
+        yield f"  {name}=***"
+    if rank.image:
+        yield "  Container (its variables are those above):"
+        yield from (f"    {line}" for line in _container_lines(rank))
+    yield "  Serve command:"
+    for line in rank.command.splitlines():
+        yield f"    {line}"
+
+
+def _container_lines(rank: RankPlan) -> Iterator[str]:
+    """The words that start the container, an option a line; what stands elsewhere in the plan is left out."""
+    words = list(rank.run)
+    until = words.index(rank.image) if rank.image in words else len(words)
+    lines: list[list[str]] = []
+    for word in words[:until]:
+        if lines and (not word.startswith("-") or (len(lines) == 1 and len(lines[0]) < _HEAD_WORDS)):
+            lines[-1].append(word)
+        else:
+            lines.append([word])
+    shown = [line for line in lines if line[0] != "-e" and not (line[0] == "--label" and line[-1].startswith("sparkrun."))]
+    yield from (f"{' '.join(line)} \\" for line in shown)
+    yield str(rank.image)
+
+
+def _result_lines(result: RunResult) -> Iterator[str]:
+    state = "ready" if result.ready else "started; not waited for"
+    yield f"{result.served_model_name} is {state}: {result.endpoint}"
+    times = [
+        f"{label} {value / 1000:.2f} s"
+        for label, value in (("port", result.port_open_ms), ("healthy", result.healthy_ms), ("first token", result.first_token_ms))
+        if value is not None
+    ]
+    if times:
+        yield f"  after: {', '.join(times)}"
+    yield f"  try:  curl {result.endpoint}/chat/completions -H 'Content-Type: application/json' \\"
+    yield f'          -d \'{{"model": "{result.served_model_name}", "messages": [{{"role": "user", "content": "Hello"}}]}}\''
+    yield f"  logs: sparkrun logs {result.cluster_id}"
+    yield f"  stop: sparkrun stop {result.cluster_id}"

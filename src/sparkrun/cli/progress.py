@@ -1,0 +1,75 @@
+"""Events as lines on stderr: plain everywhere, coloured and alive on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from datetime import datetime
+
+import click
+
+from sparkrun.core.events import Detail, Done, EngineLine, Event, EventSink, Note, Phase, Script, Step, Warn
+from sparkrun.scripts import compose_script
+
+_LEVELS: dict[type, tuple[int, str]] = {
+    Warn: (-1, "WARNING"),
+    Phase: (0, "PROGRESS"),
+    Step: (0, "PROGRESS"),
+    Done: (0, "PROGRESS"),
+    Note: (0, "PROGRESS"),
+    Detail: (1, "INFO"),
+    Script: (3, "DEBUG"),
+}
+
+
+def progress_sink(verbosity: int) -> EventSink:
+    """A sink for ``verbosity`` (see ``CliState``). Events may come from several threads."""
+    lock = threading.Lock()
+
+    def emit(event: Event) -> None:
+        with lock:
+            if isinstance(event, EngineLine):
+                click.echo(event.text)
+            elif (line := _line(event, verbosity)) is not None:
+                click.echo(line, err=True)
+
+    return emit
+
+
+def colour_wanted() -> bool:
+    """Colours on a terminal only, and never against ``NO_COLOR``."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _line(event: Event, verbosity: int) -> str | None:
+    level, name = _LEVELS[type(event)]
+    if level > verbosity:
+        return None
+    text = _text(event)
+    if verbosity < 2:
+        return text
+    return f"{datetime.now().astimezone():%H:%M:%S} [{name}] sparkrun: {text}"
+
+
+def _text(event: Event) -> str:
+    match event:
+        case Phase(number, total, title, skipped):
+            tail = f" — skipped ({skipped})" if skipped else ""
+            return _bold(f"[{number}/{total}] {title}") + tail
+        case Step(number, total, title):
+            return f"  Step {number}/{total}: {title}"
+        case Done(seconds):
+            return f"  done ({seconds:.1f}s)"
+        case Note(text):
+            return f"Note: {text}"
+        case Warn(text):
+            return (click.style("warning:", fg="yellow") if colour_wanted() else "warning:") + f" {text}"
+        case Script(host, call):
+            return f"--- {call.name} on {host}\n{compose_script(call.name, {**call.params, **call.secrets})}--- end of {call.name}"
+        case Detail(text) | EngineLine(text):
+            return text
+
+
+def _bold(text: str) -> str:
+    return click.style(text, bold=True) if colour_wanted() else text

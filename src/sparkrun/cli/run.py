@@ -1,0 +1,199 @@
+"""``sparkrun run``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from sparkrun.cli.options import echo_json, host_options, hosts_of, json_option
+from sparkrun.cli.recipe_names import RecipeName
+from sparkrun.cli.state import CliState
+
+if TYPE_CHECKING:
+    from sparkrun.api import RunOptions, RunResult, SparkrunContext
+    from sparkrun.core.values import ConfigValue
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DEDICATED = {
+    "tp": "tensor_parallel",
+    "pp": "pipeline_parallel",
+    "dp": "data_parallel",
+    "gpu_mem": "gpu_memory_utilization",
+    "max_model_len": "max_model_len",
+    "port": "port",
+    "served_model_name": "served_model_name",
+}
+
+
+def override_options(command: F) -> F:
+    """The options that change a recipe's configuration."""
+    options = (
+        click.option("--tp", "--tensor-parallel", "tp", type=click.IntRange(min=1), help="Tensor parallelism."),
+        click.option("--pp", "--pipeline-parallel", "pp", type=click.IntRange(min=1), help="Pipeline parallelism."),
+        click.option("--dp", "--data-parallel", "dp", type=click.IntRange(min=1), hidden=True),
+        click.option(
+            "--gpu-mem", "--gpu-memory-utilization", "--mem-fraction-static", "gpu_mem", type=float, help="Fraction of the GPU's memory."
+        ),
+        click.option("--max-model-len", type=click.IntRange(min=1), help="Context length in tokens."),
+        click.option("--port", type=click.IntRange(1, 65535), help="Port of the API."),
+        click.option("--served-model-name", metavar="NAME", help="What clients call the model."),
+        click.option("--image", metavar="IMAGE", help="Container image in place of the recipe's."),
+        click.option("--executor", metavar="NAME", hidden=True),
+        click.option(
+            "-o",
+            "overrides",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Any other setting of the recipe; dotted keys edit inside a mapping.",
+        ),
+        click.option("-e", "env", multiple=True, metavar="NAME=VALUE", help="An environment variable of the engine."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("recipe", type=RecipeName())
+@click.argument("extra_args", nargs=-1, type=click.UNPROCESSED)
+@host_options
+@override_options
+@click.option("-n", "--dry-run", is_flag=True, help="Show the plan; change nothing, contact no host.")
+@click.option("--probe", is_flag=True, help="With --dry-run: look at the hosts, read-only.")
+@click.option("--ensure", is_flag=True, help="If it runs already, wait until it answers and succeed.")
+@click.option("--follow", is_flag=True, help="Show the log after it is ready too; Ctrl-C detaches, the engine goes on.")
+@click.option("--no-follow", is_flag=True, help="Do not show the log.")
+@click.option("--no-ready-wait", is_flag=True, help="Return once it is started.")
+@click.option("--foreground", is_flag=True, help="Stay attached: Ctrl-C stops the engine, its end ends the command.")
+@click.option("--keep-on-failure", is_flag=True, help="Leave what a failed launch started, to look at it.")
+@click.option("--trust", is_flag=True, help="Let the recipe's hooks, mods and host settings run this once.")
+@click.option("--solo", is_flag=True, hidden=True)
+@click.option("--scheduler", metavar="NAME", hidden=True)
+@click.option("--offline", is_flag=True, help="No outbound call at all.")
+@json_option
+@click.pass_obj
+def run(state: CliState, /, recipe: str, extra_args: tuple[str, ...], as_json: bool, **given: Any) -> int:
+    """Serve a recipe's model and wait until it answers.
+
+    RECIPE is a path, @registry/name or a name. Words after -- are added to the engine's command line.
+    """
+    _refuse_conflicts(given)
+    options = _run_options(recipe, extra_args, as_json=as_json, given=given)
+    sctx = state.context(offline=given["offline"])
+    if given["dry_run"]:
+        return _show_plan(options, sctx, as_json=as_json)
+    return _serve(options, sctx, as_json=as_json, follow=given["follow"], foreground=given["foreground"])
+
+
+def _refuse_conflicts(given: dict[str, Any]) -> None:
+    for one, other in (("follow", "no_follow"), ("follow", "no_ready_wait"), ("foreground", "no_ready_wait"), ("foreground", "follow")):
+        if given[one] and given[other]:
+            raise click.UsageError(f"--{one.replace('_', '-')} and --{other.replace('_', '-')} exclude each other")
+    if given["probe"] and not given["dry_run"]:
+        raise click.UsageError("--probe goes with --dry-run; a real run always looks at the hosts")
+
+
+def _run_options(recipe: str, extra_args: tuple[str, ...], *, as_json: bool, given: dict[str, Any]) -> RunOptions:
+    from sparkrun.api import RunOptions
+
+    settings: dict[str, ConfigValue] = {key: given[option] for option, key in _DEDICATED.items() if given[option] is not None}
+    quiet = as_json or given["no_follow"]
+    return RunOptions(
+        recipe=recipe,
+        hosts=hosts_of(given["hosts"], given["hosts_file"], given["cluster"]),
+        overrides=given["overrides"],
+        settings=settings,
+        env=_variables(given["env"]),
+        extra_args=extra_args,
+        image=given["image"],
+        executor=given["executor"],
+        ensure=given["ensure"],
+        wait=not given["no_ready_wait"],
+        stream_log=not quiet,
+        keep_on_failure=given["keep_on_failure"],
+        probe=given["probe"],
+        trust=given["trust"],
+        solo=given["solo"],
+        scheduler=given["scheduler"],
+    )
+
+
+def _variables(texts: tuple[str, ...]) -> dict[str, str]:
+    variables = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise click.UsageError(f"-e {text}: NAME=VALUE is wanted")
+        variables[name] = value
+    return variables
+
+
+def _show_plan(options: RunOptions, sctx: SparkrunContext, *, as_json: bool) -> int:
+    from sparkrun import api
+
+    plan = api.plan(options, sctx=sctx)
+    if as_json:
+        echo_json(plan.public())
+    else:
+        from sparkrun.cli.plan_text import plan_text
+
+        click.echo(plan_text(plan))
+    return 0
+
+
+def _serve(options: RunOptions, sctx: SparkrunContext, *, as_json: bool, follow: bool, foreground: bool) -> int:
+    from sparkrun import api
+
+    result = api.run(options, sctx=sctx)
+    if as_json:
+        echo_json(result.to_json())
+    else:
+        from sparkrun.cli.plan_text import result_text
+
+        click.echo(result_text(result))
+    if foreground:
+        return _stay_attached(result, sctx)
+    return _follow(result, sctx) if follow else 0
+
+
+def _follow(result: RunResult, sctx: SparkrunContext) -> int:
+    try:
+        _show_log(result, sctx)
+    except KeyboardInterrupt:
+        click.echo(f"\ndetached; {result.recipe} goes on. Stop it with: sparkrun stop {result.cluster_id}", err=True)
+        return 130
+    return _ended(result, sctx)
+
+
+def _stay_attached(result: RunResult, sctx: SparkrunContext) -> int:
+    from sparkrun import api
+
+    try:
+        _show_log(result, sctx)
+    except KeyboardInterrupt:
+        api.stop(result.cluster_id, api.HostOptions(result.hosts), sctx=sctx)
+        click.echo(f"\nstopped {result.recipe}", err=True)
+        return 130
+    return _ended(result, sctx)
+
+
+def _ended(result: RunResult, sctx: SparkrunContext) -> int:
+    """The log is at its end: the engine ended, or the connection did. Only the host knows which."""
+    from sparkrun import api
+
+    check = api.check_job(result.cluster_id, api.HostOptions(result.hosts), sctx=sctx)
+    if check.running:
+        click.echo("the log ended, the engine did not; look with: sparkrun logs -f", err=True)
+        return 0
+    click.echo(f"error: the engine of {result.recipe} ended", err=True)
+    return 1
+
+
+def _show_log(result: RunResult, sctx: SparkrunContext) -> None:
+    from sparkrun import api
+
+    view = api.LogView(follow=True, skip=result.log_lines)
+    api.logs(result.cluster_id, lambda line: click.echo(line.text), api.HostOptions(result.hosts), view=view, sctx=sctx)

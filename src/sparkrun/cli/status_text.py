@@ -1,0 +1,62 @@
+"""A status report as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkrun.api import StatusReport, Workload, endpoint_of, label_of
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def status_text(report: StatusReport) -> str:
+    """The hosts, each workload with what to type next, and what is unknown."""
+    return "\n".join(_lines(report))
+
+
+def _lines(report: StatusReport) -> Iterator[str]:
+    seen = report.status
+    name = f"Cluster: {report.cluster}" if report.cluster else f"Hosts from {report.origin}"
+    yield f"{name} — {_count(len(seen.hosts), 'host')}"
+    for workload in seen.workloads:
+        yield ""
+        yield from _workload_lines(workload)
+    yield ""
+    if seen.idle_hosts:
+        yield f"Idle: {', '.join(seen.idle_hosts)}"
+    for host in seen.unreachable:
+        yield f"Unknown: {host.host} ({host.reason})"
+        yield from (f"  hint: {line}" for line in (host.hint or "").splitlines())
+    living = sum(workload.alive for workload in seen.workloads)
+    yield f"Total: {_count(living, 'workload')} running" + (
+        f", {_count(len(seen.unreachable), 'host')} unknown" if seen.unreachable else ""
+    )
+
+
+def _workload_lines(workload: Workload) -> Iterator[str]:
+    yield f"Job: {label_of(workload)}  {workload.state.value}"
+    if workload.alive and (endpoint := endpoint_of(workload)):
+        yield f"  endpoint: {endpoint}   model: {workload.served_model_name}"
+    for rank in workload.ranks:
+        since = f", up {duration(rank.uptime_s)}" if rank.alive and rank.uptime_s is not None else ""
+        code = f", exit code {rank.exit_code}" if rank.exit_code is not None else ""
+        memory = f", {rank.memory_bytes / 1024**3:.1f} GiB" if rank.memory_bytes else ""
+        yield f"  {rank.labels.get('role') or 'rank'}  {rank.host}  {rank.state}{since}{code}{memory}"
+    where = f" -H {','.join(workload.hosts)}" if workload.hosts != ("localhost",) else ""
+    yield f"  logs: sparkrun logs {workload.cluster_id}{where}"
+    if workload.alive:
+        yield f"  stop: sparkrun stop {workload.cluster_id}{where}"
+
+
+def duration(seconds: float) -> str:
+    """A time span with its two largest units."""
+    whole = int(seconds)
+    if whole >= _DAY:
+        return f"{whole // _DAY}d {whole % _DAY // _HOUR}h"
+    if whole >= _HOUR:
+        return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE}m"
+    return f"{whole // _MINUTE}m {whole % _MINUTE}s" if whole >= _MINUTE else f"{whole}s"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

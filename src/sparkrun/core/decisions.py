@@ -1,0 +1,285 @@
+"""The decisions of a launch: where its ranks go, in which configuration, over which network, with which command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from sparkrun.core.backend_select import select_backends
+from sparkrun.core.cluster_status import ClusterStatus, join_workloads
+from sparkrun.core.context import SparkrunContext
+from sparkrun.core.effective import EffectiveConfig
+from sparkrun.core.errors import PlacementError
+from sparkrun.core.fabric import Fabric, FabricOptions, select_fabric
+from sparkrun.core.facts import HostFacts
+from sparkrun.core.hardware import HostHardware
+from sparkrun.core.hosts import parse_host
+from sparkrun.core.identity import Intent
+from sparkrun.core.layout import parse_layout
+from sparkrun.core.limits import MemoryCaps, PlatformMemory
+from sparkrun.core.observation import PORTS_TO_TRY
+from sparkrun.core.placement import Conditions, Placement, PlacementRules, check_tensor_parallel, compute_placement
+from sparkrun.core.recipe.conditional import Facts, Verdict, judge_overrides, matching_overrides
+from sparkrun.core.request import Request
+from sparkrun.orchestration.collectives import cluster_env
+from sparkrun.platforms import HardwarePlatformPlugin, resolve_platform
+from sparkrun.runtimes.commands import Command, CommandContext
+from sparkrun.runtimes.compatibility import check_runtime_host_compatibility
+from sparkrun.runtimes.images import ImageChoice
+from sparkrun.runtimes.model_files import container_facts
+from sparkrun.runtimes.ranks import RankContext, RankPorts, rank_contexts
+
+ANY_ADDRESS = frozenset({None, "", "0.0.0.0", "::", "[::]", "localhost", "127.0.0.1", "::1"})
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known once ranks are placed and the serving command is written."""
+
+    request: Request
+    facts: Mapping[str, HostFacts]
+    hardware: Mapping[str, HostHardware]
+    config: EffectiveConfig
+    placement: Placement
+    verdicts: tuple[Verdict, ...]
+    fabric: Fabric | None
+    contexts: tuple[RankContext, ...]
+    command: Command
+    intent: Intent
+    placement_token: str
+    endpoint: str
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the workload."""
+        return f"sparkrun_{self.intent.id}_{self.placement_token}"
+
+    @property
+    def served_model_name(self) -> str:
+        """What clients call the model."""
+        return self.command.served_model_name or self.request.model.served_name
+
+    def platform(self, host: str) -> HardwarePlatformPlugin:
+        """What kind of machine a host is."""
+        return resolve_platform(self.hardware[host])
+
+    def image(self, host: str) -> str | None:
+        """The image of a host, ``None`` where the executor uses none. Raises ``RecipeError`` when nobody names one."""
+        request = self.request
+        if not request.executor.uses_images:
+            return None
+        choice = ImageChoice(
+            option=request.options.image,
+            conditional=self.config.container.image if self.config.container.image != request.recipe.container else None,
+            platform=self.platform(host).default_image(request.runtime.plugin_name),
+        )
+        return request.runtime.resolve_container(request.recipe, host, choice)
+
+    def context(self, rank: RankContext) -> CommandContext:
+        """What the command of a rank is made of."""
+        return command_context(self.request, self.config, self.facts[rank.host], rank)
+
+    def collective_env(self) -> dict[str, dict[str, str]]:
+        """By host, what its collective library needs to know of the network. Nothing for a launch of one process."""
+        if self.fabric is None:
+            return {}
+        backends = {host: select_backends(self.hardware[host]) for host in self.placement.hosts}
+        return cluster_env(self.fabric, backends, user_env(self.request, self.config))
+
+
+def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunContext) -> Decided:
+    """Place the ranks and write the serving command. Raises what placement, platform and runtime refuse; touches nothing."""
+    hardware = {host: _hardware(host, seen, request) for host, seen in facts.items()}
+    check_runtime_host_compatibility(request.runtime.requires_capability(), hardware, runtime=request.runtime.plugin_name)
+    draft = request.configuration()
+    intent_draft = _intent(request, draft, None)
+    placement = _place(request, draft, facts, hardware, replacing=intent_draft.id)
+    verdicts = _verdicts(request, draft, placement, facts, hardware)
+    config = request.configuration(
+        resolve_platform(hardware[placement.hosts[0]]).config_defaults(request.runtime.plugin_name),
+        matching_overrides(request.recipe.overrides, verdicts),
+    )
+    fabric = _fabric(request, placement, facts)
+    if fabric:
+        placement = _around_the_ring(placement, fabric.ring_order)
+    contexts = _contexts(request, config, placement, facts, fabric)
+    head = facts[placement.hosts[0]]
+    command = request.runtime.generate_command(command_context(request, config, head, contexts[0]))
+    return Decided(
+        request=request,
+        facts=facts,
+        hardware=hardware,
+        config=config,
+        placement=placement,
+        verdicts=verdicts,
+        fabric=fabric,
+        contexts=contexts,
+        command=command,
+        intent=_intent(request, config, command),
+        placement_token=request.scheduler.placement_token(placement.hosts),
+        endpoint=_endpoint(head.host, command, sctx),
+    )
+
+
+def command_context(request: Request, config: EffectiveConfig, facts: HostFacts, rank: RankContext) -> CommandContext:
+    """What a command is made of on one host; paths are those that its process sees."""
+    return CommandContext(
+        recipe=request.recipe,
+        config=config,
+        model=request.model,
+        facts=container_facts(facts) if request.executor.uses_images else facts,
+        extra_args=request.options.extra_args,
+        env=user_env(request, config),
+        rank=rank,
+    )
+
+
+def user_env(request: Request, config: EffectiveConfig) -> dict[str, str]:
+    """What people set for the engine, low to high: cluster, recipe, ``-o env.NAME``, ``-e``."""
+    return {**request.cluster_env, **config.container.env, **config.container.env_overrides, **request.options.env}
+
+
+def _hardware(host: str, seen: HostFacts, request: Request) -> HostHardware:
+    """As seen; for a host that nobody looked at, what the cluster's file says of it, else a DGX Spark."""
+    saved = request.cluster.hardware.get(host) if request.cluster and seen.assumed else None
+    return saved or seen.believed_hardware
+
+
+def _place(
+    request: Request, config: EffectiveConfig, facts: Mapping[str, HostFacts], hardware: Mapping[str, HostHardware], *, replacing: str
+) -> Placement:
+    hosts = request.selection.hosts
+    count = request.runtime.required_nodes(request.recipe, config, [hardware[host].gpu_count for host in hosts], solo=request.options.solo)
+    cpu = request.runtime.runs_on_cpu or not request.executor.uses_images
+    demand = msgspec.structs.replace(count.demand(), cpu_allowed=cpu)
+    _check_heads(request, config)
+    conditions = Conditions(
+        status=ClusterStatus(hosts, join_workloads(workload for seen in facts.values() for workload in seen.workloads)),
+        caps=request.cluster.memory_caps if request.cluster else MemoryCaps(),
+        platforms={host: _platform_memory(known) for host, known in hardware.items()},
+        replacing=replacing,
+    )
+    if layout := parse_layout(request.recipe.layout, request.recipe.where("layout")):
+        rules = PlacementRules(policy=request.scheduler.policy, conditions=conditions, layout=layout)
+        return compute_placement(demand, hosts, hardware, rules)
+    return request.scheduler.schedule(demand, hosts, hardware, conditions)
+
+
+def _check_heads(request: Request, config: EffectiveConfig) -> None:
+    """Tensor parallelism against the heads that the recipe's metadata tells of."""
+    heads = {key: value for key in ("num_attention_heads", "num_kv_heads") if isinstance(value := request.recipe.metadata.get(key), int)}
+    check_tensor_parallel(
+        config.whole("tensor_parallel", 1), attention_heads=heads.get("num_attention_heads"), kv_heads=heads.get("num_kv_heads")
+    )
+
+
+def _platform_memory(hardware: HostHardware) -> PlatformMemory:
+    platform = resolve_platform(hardware)
+    return PlatformMemory(cap=platform.memory_cap, nominal_gib=platform.nominal_memory_gb)
+
+
+def _verdicts(
+    request: Request, config: EffectiveConfig, placement: Placement, facts: Mapping[str, HostFacts], hardware: Mapping[str, HostHardware]
+) -> tuple[Verdict, ...]:
+    if not request.recipe.overrides:
+        return ()
+    shared = {short: config.whole(key, 1) for key, short in _PARALLELISM}
+    judged = {host: _override_facts(request, config, placement, facts[host], hardware[host], shared) for host in placement.hosts}
+    return judge_overrides(request.recipe.overrides, judged)
+
+
+_PARALLELISM = (
+    ("tensor_parallel", "tp"),
+    ("pipeline_parallel", "pp"),
+    ("data_parallel", "dp"),
+    ("expert_parallel", "ep"),
+    ("context_parallel", "cp"),
+)
+
+
+def _override_facts(  # noqa: PLR0913 - one fact sheet from everything that is known
+    request: Request, config: EffectiveConfig, placement: Placement, seen: HostFacts, hardware: HostHardware, shared: dict[str, int]
+) -> Facts:
+    spec = hardware.accelerators[0] if hardware.accelerators else None
+    return Facts(
+        **shared,
+        nodes=len(placement.hosts),
+        gpus_per_node=hardware.gpu_count,
+        runtime=request.runtime.plugin_name,
+        platform=resolve_platform(hardware).name,
+        vendor=hardware.vendor,
+        accelerator=spec.model if spec else None,
+        arch=seen.arch or None,
+        capability=hardware.capabilities,
+        memory_gb=spec.memory_gb if spec else None,
+        config=config.values(),
+    )
+
+
+def _fabric(request: Request, placement: Placement, facts: Mapping[str, HostFacts]) -> Fabric | None:
+    """The network between the placed hosts; one host needs none."""
+    if len(placement.hosts) == 1:
+        return None
+    cluster = request.cluster
+    options = FabricOptions(
+        management_interface=cluster.mgmt_interface if cluster else None,
+        fabric_interfaces=cluster.fabric_interfaces if cluster else (),
+        topology=cluster.topology if cluster else None,
+    )
+    fabric = select_fabric({host: facts[host].fabric for host in placement.hosts}, options)
+    lost = [host for host in fabric.hosts_without_address if not facts[host].assumed]
+    if lost:
+        hint = "give an address of the network in common, or join the hosts to one"
+        raise PlacementError(f"no address by which the other hosts could reach {', '.join(lost)}", hint=hint)
+    return fabric
+
+
+def _around_the_ring(placement: Placement, ring: Sequence[str]) -> Placement:
+    """Neighbours in rank order where the hosts are wired in a ring; the head stays the head."""
+    if set(ring) != set(placement.hosts):
+        return placement
+    at = ring.index(placement.hosts[0])
+    hosts = (*ring[at:], *ring[:at])
+    slots = [slot for host in hosts for slot in placement.on(host)]
+    ordered = tuple(msgspec.structs.replace(slot, rank=rank) for rank, slot in enumerate(slots))
+    return msgspec.structs.replace(placement, slots=ordered)
+
+
+def _contexts(
+    request: Request, config: EffectiveConfig, placement: Placement, facts: Mapping[str, HostFacts], fabric: Fabric | None
+) -> tuple[RankContext, ...]:
+    addresses = {host: (fabric.hosts[host].node_address if fabric else None) or parse_host(host).name for host in placement.hosts}
+    ports = RankPorts(rendezvous=_free_port(request.runtime.first_port(config), [facts[host] for host in placement.hosts]))
+    return rank_contexts(placement, request.runtime.replica_size(config), addresses, ports)
+
+
+def _free_port(first: int, hosts: Sequence[HostFacts]) -> int:
+    """The first port that nothing listens on, on any of the hosts. Raises ``PlacementError`` when all that were looked at are taken."""
+    for port in range(first, first + PORTS_TO_TRY):
+        if not any(port in seen.ports and seen.ports[port].busy for seen in hosts):
+            return port
+    raise PlacementError(
+        f"ports {first} to {first + PORTS_TO_TRY - 1} are all in use on {', '.join(seen.host for seen in hosts)}",
+        hint="name another first port: -o init_port=N",
+    )
+
+
+def _intent(request: Request, config: EffectiveConfig, command: Command | None) -> Intent:
+    """What makes this the same workload as another launch of it."""
+    recipe = request.recipe
+    return Intent(
+        runtime=request.runtime.plugin_name,
+        model=recipe.model,
+        image=request.options.image or recipe.container,
+        host_images={} if request.options.image else {entry.host: entry.image for entry in recipe.containers},
+        port=command.port if command else config.whole("port", request.runtime.default_port),
+        served_model_name=command.served_model_name if command else config.text("served_model_name"),
+        parallelism=request.runtime.parallelism(config),
+    )
+
+
+def _endpoint(host: str, command: Command, sctx: SparkrunContext) -> str:
+    """Where a client on the control machine reaches the engine."""
+    named = command.host not in ANY_ADDRESS
+    name = str(command.host) if named else "127.0.0.1" if sctx.runner.is_local(host) else parse_host(host).name
+    return f"http://{f'[{name}]' if ':' in name else name}:{command.port}/v1"

@@ -1,0 +1,49 @@
+"""Facts of the hosts of a request: as they are, or as far as they can be told without a network."""
+
+from __future__ import annotations
+
+from sparkrun.core.context import SparkrunContext
+from sparkrun.core.errors import HostUnreachableError
+from sparkrun.core.facts import HostFacts, Unreachable
+from sparkrun.core.request import Request
+from sparkrun.orchestration.executor import Executor
+from sparkrun.orchestration.observe import Question, observe_hosts
+from sparkrun.runtimes.commands import CommandContext
+
+PORTS_TO_TRY = 24
+"""How many ports after the first are looked at for the nodes to meet on."""
+
+
+def observe_request(request: Request, sctx: SparkrunContext) -> dict[str, HostFacts]:
+    """Facts of every host of a request. ``HostUnreachableError`` names every host that is silent."""
+    found = observe_hosts(request.selection.hosts, _question(request), sctx.runner, _beside(request))
+    silent = [host for host in found if isinstance(host, Unreachable)]
+    if silent:
+        lines = "\n  ".join(f"{host.host}: {host.reason}" for host in silent)
+        raise HostUnreachableError(f"no answer from\n  {lines}", hint=silent[0].hint)
+    return {facts.host: facts for facts in found if isinstance(facts, HostFacts)}
+
+
+def assume_request(request: Request, sctx: SparkrunContext) -> dict[str, HostFacts]:
+    """Facts without a network: this machine is looked at, any other host is assumed."""
+    local = [host for host in request.selection.hosts if sctx.runner.is_local(host)]
+    found = observe_hosts(local, _question(request), sctx.runner, _beside(request))
+    seen = {facts.host: facts for facts in found if isinstance(facts, HostFacts)}
+    return {host: seen.get(host) or HostFacts(host=host, assumed=True) for host in request.selection.hosts}
+
+
+def _beside(request: Request) -> tuple[Executor, ...]:
+    """The executor of the request, where its workloads are not found by every look."""
+    return (request.executor,) if request.executor.uses_images else ()
+
+
+def _question(request: Request) -> Question:
+    """What to look for. The serve port is that of the command for a host nobody has seen; what is wrong with it is raised now."""
+    config = request.configuration()
+    facts = HostFacts(host=request.selection.hosts[0], assumed=True)
+    draft = request.runtime.generate_command(
+        CommandContext(recipe=request.recipe, config=config, model=request.model, facts=facts, extra_args=request.options.extra_args)
+    )
+    first = request.runtime.first_port(config)
+    meeting = range(first, first + PORTS_TO_TRY) if len(request.selection.hosts) > 1 else ()
+    return Question(model=request.recipe.model, engine=request.runtime.program, ports=tuple(dict.fromkeys((draft.port, *meeting))))

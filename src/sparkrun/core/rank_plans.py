@@ -1,0 +1,156 @@
+"""What each rank runs: its command, environment, image and mounts, from the decisions of a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from sparkrun.core.decisions import Decided, user_env
+from sparkrun.core.facts import HostFacts
+from sparkrun.core.hardware import DEVICE_ACCESS
+from sparkrun.core.plan import Mount, RankPlan
+from sparkrun.core.secret_names import split_secrets
+from sparkrun.orchestration.executor import JobLabels
+from sparkrun.runtimes.environment import LaunchFields, merge_tiers, render_recipe_env
+from sparkrun.runtimes.model_files import CONTAINER_HF_HOME
+from sparkrun.runtimes.ranks import RankContext, with_env_keys, with_peers
+from sparkrun.runtimes.runtime_cache import CONTAINER_CACHE, CacheKey, CacheSettings, RuntimeCache, plan_runtime_cache
+
+HF_CACHE = "~/.cache/huggingface"
+"""Where a host keeps models when it does not say otherwise."""
+
+
+def plan_ranks(decided: Decided) -> tuple[RankPlan, ...]:
+    """Every rank, in rank order."""
+    collective = decided.collective_env()
+    contexts = with_env_keys(decided.contexts, [collective.get(rank.host, {}) for rank in decided.contexts])
+    names = [decided.request.runtime.rank_name(decided.request.executor, decided.cluster_id, rank) for rank in contexts]
+    contexts = with_peers(contexts, names, [decided.facts[rank.host].user for rank in contexts])
+    return tuple(_rank_plan(decided, rank, collective.get(rank.host, {})) for rank in contexts)
+
+
+def rank_labels(decided: Decided, rank: RankPlan, launch: str) -> JobLabels:
+    """What a rank says of itself on its host."""
+    request = decided.request
+    return JobLabels(
+        cluster_id=decided.cluster_id,
+        intent_id=decided.intent.id,
+        launch=launch,
+        recipe=request.recipe.name,
+        recipe_ref=request.recipe.source.ref,
+        runtime=request.runtime.plugin_name,
+        model=request.recipe.model,
+        served_model_name=decided.served_model_name,
+        rank=rank.rank,
+        role=rank.role,
+        host=rank.host,
+        port=decided.command.port if rank.rank == 0 else None,
+        endpoint=decided.endpoint if rank.rank == 0 else None,
+        health_path=request.runtime.health_path if rank.rank == 0 else None,
+        image=rank.image,
+        tensor_parallel=decided.config.whole("tensor_parallel", 1),
+    )
+
+
+def _rank_plan(decided: Decided, rank: RankContext, collective: Mapping[str, str]) -> RankPlan:
+    request, facts = decided.request, decided.facts[rank.host]
+    context = decided.context(rank)
+    command = request.runtime.rank_command(context, decided.command)
+    image = decided.image(rank.host)
+    cache = _runtime_cache(decided, facts, image)
+    env, secret_env = split_secrets(_environment(decided, rank, collective, cache))
+    plan = RankPlan(
+        rank=rank.rank,
+        host=rank.host,
+        role=_role(rank),
+        name=request.runtime.rank_name(request.executor, decided.cluster_id, rank),
+        command=command.text,
+        env=env,
+        secret_env={**decided.command.secret_env, **secret_env},
+        gpus=rank.gpus,
+        image=image,
+        ports=request.runtime.rank_ports(context, decided.command),
+        why=command.notes,
+    )
+    return _in_container(plan, decided, rank, cache) if request.executor.uses_images else plan
+
+
+def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: RuntimeCache | None) -> RankPlan:
+    request, facts = decided.request, decided.facts[rank.host]
+    context = decided.context(rank)
+    hardware = decided.hardware[rank.host]
+    mounts = (*_model_mounts(decided, facts), *([cache.mount] if cache else []), *request.runtime.get_extra_volumes(context))
+    return msgspec.structs.replace(
+        plan,
+        mounts=mounts,
+        gpu_vendor=hardware.vendor,
+        gpu_access_mode="gpus" if hardware.vendor == "nvidia" else None,
+        docker_args=request.runtime.get_extra_docker_opts(context),
+        gated=bool(request.recipe.pre_exec or request.mods),
+    )
+
+
+def _environment(decided: Decided, rank: RankContext, collective: Mapping[str, str], cache: RuntimeCache | None) -> dict[str, str]:
+    """Every tier, lowest first: network, compile cache, runtime, platform, people, and what must not be changed in a container."""
+    request = decided.request
+    context = decided.context(rank)
+    in_container = request.executor.uses_images
+    return merge_tiers(
+        collective,
+        cache.env if cache else {},
+        request.runtime.get_extra_env(context),
+        decided.platform(rank.host).env(request.runtime.plugin_name) if in_container else _visible_gpus(decided, rank),
+        _people(decided, rank, cache),
+        request.runtime.get_container_env(context) if in_container else {},
+    )
+
+
+def _people(decided: Decided, rank: RankContext, cache: RuntimeCache | None) -> dict[str, str]:
+    facts = decided.context(rank).facts
+    fields = LaunchFields(
+        cluster_id=decided.cluster_id,
+        rank=rank,
+        model_path=facts.model.path or decided.request.recipe.model,
+        model_revision=decided.context(rank).commit or "",
+        runtime_cache_dir=CONTAINER_CACHE if cache else "",
+    )
+    return render_recipe_env(user_env(decided.request, decided.config), decided.config.values(), fields)
+
+
+def _visible_gpus(decided: Decided, rank: RankContext) -> dict[str, str]:
+    access = DEVICE_ACCESS.get(decided.hardware[rank.host].vendor or "")
+    return {access.visibility_variable: ",".join(map(str, rank.gpus))} if access and rank.gpus else {}
+
+
+def _runtime_cache(decided: Decided, facts: HostFacts, image: str | None) -> RuntimeCache | None:
+    request = decided.request
+    if not request.executor.uses_images:
+        return None
+    wanted = request.recipe.runtime_cache if request.recipe.runtime_cache is not None else _cluster_cache(decided)
+    settings = (
+        msgspec.convert(wanted, CacheSettings, strict=False) if isinstance(wanted, dict) else CacheSettings(enabled=wanted is not False)
+    )
+    key = CacheKey(family=request.runtime.family, model=request.recipe.model, image=image or "")
+    if request.runtime.cache_by_image:
+        settings = msgspec.structs.replace(settings, key_by_image=True)
+    return plan_runtime_cache(settings, key, request.runtime.cache_variables, facts.cache_dir or "~/.cache/sparkrun")
+
+
+def _cluster_cache(decided: Decided) -> object:
+    return decided.request.cluster.runtime_cache if decided.request.cluster else None
+
+
+def _model_mounts(decided: Decided, facts: HostFacts) -> Iterator[Mount]:
+    cluster = decided.request.cluster
+    home = (cluster.cache_dir if cluster else None) or facts.hf_cache or HF_CACHE
+    yield Mount(home, CONTAINER_HF_HOME, create=True)
+    model = decided.request.model
+    if model.kind == "path" and model.path:
+        yield Mount(model.path, model.path, read_only=True)
+
+
+def _role(rank: RankContext) -> str:
+    if rank.solo:
+        return "solo"
+    return "head" if rank.head else f"worker_{rank.rank}"

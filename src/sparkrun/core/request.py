@@ -1,0 +1,197 @@
+"""What is wanted, resolved as far as that goes without looking at a host: recipe, configuration, runtime, executor, hosts, trust."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from sparkrun.core.bootstrap import Plugins
+from sparkrun.core.cluster_manager import Cluster, cluster_env
+from sparkrun.core.context import SparkrunContext
+from sparkrun.core.effective import EffectiveConfig, Tiers, build_effective, parse_overrides
+from sparkrun.core.errors import HostsError, RecipeError
+from sparkrun.core.events import Detail, Note, Warn
+from sparkrun.core.hosts import HostSelection, resolve_hosts
+from sparkrun.core.model_source import ModelSource, parse_model
+from sparkrun.core.mods import FoundMod, ModNotFoundError, find_mods
+from sparkrun.core.readiness import Readiness, resolve_readiness
+from sparkrun.core.recipe import Finding, Recipe
+from sparkrun.core.recipe.schema import ConditionalOverride, Values
+from sparkrun.core.recipe.validate import validate
+from sparkrun.core.registry import RegistryManager
+from sparkrun.core.resolve import resolve_context, resolve_recipe
+from sparkrun.core.run_options import RunOptions
+from sparkrun.core.scheduler import Scheduler, SchedulerLayers, resolve_scheduler
+from sparkrun.core.surroundings import surroundings_of
+from sparkrun.core.trust import TrustVerdict, check_mounts, recipe_trust, refuse_untrusted
+from sparkrun.core.values import ConfigValue
+from sparkrun.orchestration.executor import Executor, ExecutorConfig, ExecutorLayers, resolve_executor, resolve_executor_config
+from sparkrun.runtimes.base import RuntimePlugin
+from sparkrun.utils.text import did_you_mean
+
+TOLD_ONLY = frozenset({"duplicate-key"})
+"""Errors of a recipe that its author has to mend, and that do not keep it from running."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a launch that does not depend on what the hosts are like."""
+
+    options: RunOptions
+    recipe: Recipe
+    model: ModelSource
+    runtime: RuntimePlugin
+    executor: Executor
+    executor_config: ExecutorConfig
+    scheduler: Scheduler
+    selection: HostSelection
+    readiness: Readiness
+    trust: TrustVerdict
+    mods: tuple[FoundMod, ...] = ()
+    user_defaults: Values = {}
+    cluster_env: dict[str, str] = {}
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The saved cluster whose settings apply."""
+        return self.selection.cluster
+
+    def configuration(self, platform: Values | None = None, conditional: tuple[ConditionalOverride, ...] = ()) -> EffectiveConfig:
+        """The configuration chain with what the platform and the overrides that hold add, and what the command itself spells out."""
+        tiers = Tiers(
+            overrides={**parse_overrides(self.options.overrides), **self.options.settings},
+            user=self.user_defaults,
+            conditional=conditional,
+            platform=platform or {},
+            runtime=self.runtime.defaults,
+        )
+        config = build_effective(self.recipe, tiers)
+        spelt = self.runtime.settings_in_command(self.recipe, config)
+        return config.with_values(spelt) if spelt else config
+
+
+def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) -> Request:
+    """Recipe, configuration, runtime, executor and hosts. Raises the error of whichever cannot be told, before a host is touched.
+
+    ``fetch``: whether a registry may be fetched for a mod; without it a mod that is not here is told, and left open.
+    """
+    context = resolve_context(sctx)
+    recipe = resolve_recipe(options.recipe, context)
+    plugins = Plugins(sctx.config)
+    runtime = plugins.runtime(recipe.runtime)
+    selection = resolve_hosts(options.hosts, sctx.config)
+    cluster = selection.cluster if selection else None
+    executor = resolve_executor(_executor_layers(options, recipe, cluster, runtime, sctx), plugins.executor)
+    trust = recipe_trust(recipe.source, context.manager)
+    if not options.trust:
+        refuse_untrusted(recipe, trust)
+    check_mounts(recipe)
+    user_defaults = sctx.config.mapping("defaults.runtimes").get(runtime.plugin_name)
+    request = Request(
+        options=options,
+        recipe=recipe,
+        model=parse_model(recipe.model),
+        runtime=runtime,
+        executor=executor,
+        executor_config=_executor_config(options, recipe, cluster, _wishes(runtime, executor), sctx),
+        scheduler=_scheduler(options, recipe, cluster, plugins),
+        selection=selection or _this_machine(executor, sctx),
+        readiness=resolve_readiness(recipe.readiness, sctx.config),
+        trust=trust,
+        mods=_mods(recipe, sctx, fetch=fetch),
+        user_defaults=user_defaults if isinstance(user_defaults, dict) else {},
+        cluster_env=cluster_env(cluster, sctx.config) if cluster else {},
+    )
+    _refuse_unsupported(request)
+    return request
+
+
+def tell_findings(request: Request, sctx: SparkrunContext) -> None:
+    """What ``recipe validate`` says, on a run: errors stop it, warnings are told, suggestions only to those who ask for details."""
+    report = validate(request.recipe, surroundings_of(request.recipe.runtime, sctx.config))
+    errors = [finding for finding in report.findings if finding.severity == "error" and finding.code not in TOLD_ONLY]
+    if errors:
+        raise RecipeError("\n".join(_finding_text(finding) for finding in errors), hint=errors[0].fix)
+    for finding in report.findings:
+        sctx.emit(Detail(_finding_text(finding)) if finding.severity == "suggestion" else Warn(_finding_text(finding)))
+    for warning in request.cluster.warnings if request.cluster else ():
+        sctx.emit(Warn(warning))
+    for warning in executor_warnings(request):
+        sctx.emit(Warn(warning))
+
+
+def _mods(recipe: Recipe, sctx: SparkrunContext, *, fetch: bool) -> tuple[FoundMod, ...]:
+    manager = RegistryManager(sctx.config, offline=sctx.offline or not fetch, emit=sctx.emit)
+    try:
+        return find_mods(recipe, manager)
+    except ModNotFoundError as error:
+        if fetch:
+            raise
+        sctx.emit(Warn(error.message))
+        return ()
+
+
+def executor_warnings(request: Request) -> Iterator[str]:
+    """Keys of ``executor_config`` that mean nothing to the executor in force."""
+    for key in request.executor.unknown_keys(request.executor_config):
+        hint = did_you_mean(key, request.executor.config_keys)
+        yield f"executor_config.{key} means nothing to the executor '{request.executor.plugin_name}'" + (f"; {hint}" if hint else "")
+
+
+def _finding_text(finding: Finding) -> str:
+    return f"{finding.where}: {finding.message}" if finding.where else finding.message
+
+
+def _executor_layers(
+    options: RunOptions, recipe: Recipe, cluster: Cluster | None, runtime: RuntimePlugin, sctx: SparkrunContext
+) -> ExecutorLayers:
+    return ExecutorLayers(
+        cli=options.executor,
+        recipe=recipe.executor,
+        cluster=cluster.executor if cluster else None,
+        runtime=runtime.default_executor(),
+        config=sctx.config.text("default_executor") or sctx.config.text("defaults.executor"),
+    )
+
+
+def _wishes(runtime: RuntimePlugin, executor: Executor) -> Values:
+    """What the runtime wants of an executor, as far as this one has it."""
+    return {key: value for key, value in runtime.default_executor_config().items() if key in executor.config_keys}
+
+
+def _executor_config(
+    options: RunOptions, recipe: Recipe, cluster: Cluster | None, wishes: Values, sctx: SparkrunContext
+) -> dict[str, ConfigValue]:
+    return resolve_executor_config(
+        options.executor_config,
+        recipe.executor_config,
+        cluster.executor_config if cluster else {},
+        wishes,
+        sctx.config.mapping("executor_config"),
+    )
+
+
+def _scheduler(options: RunOptions, recipe: Recipe, cluster: Cluster | None, plugins: Plugins) -> Scheduler:
+    layers = SchedulerLayers(cli=options.scheduler, recipe=recipe.scheduler, cluster=cluster.effective_scheduler if cluster else None)
+    return resolve_scheduler(layers, plugins.scheduler)
+
+
+def _this_machine(executor: Executor, sctx: SparkrunContext) -> HostSelection:
+    """A recipe for plain processes needs no host to be named: this machine is one."""
+    if executor.uses_images:
+        hint = "name them with -H host1,host2, or save them once: sparkrun cluster create NAME -H host1,host2 --default"
+        raise HostsError("no hosts specified", hint=hint)
+    sctx.emit(Note("no hosts named: serving on this machine"))
+    return HostSelection(("localhost",), "this machine")
+
+
+def _refuse_unsupported(request: Request) -> None:
+    """The local executor has no container to run hooks and mods in; leaving them out silently would serve something else."""
+    if request.executor.uses_images:
+        return
+    recipe = request.recipe
+    hooks = {"pre_exec": recipe.pre_exec, "post_exec": recipe.post_exec, "post_commands": recipe.post_commands, "mods": recipe.mods}
+    used = [name for name, entries in hooks.items() if entries]
+    if used:
+        message = f"{recipe.where(used[0])}: {', '.join(used)} cannot be run by the executor '{request.executor.plugin_name}'"
+        raise RecipeError(message, hint="use the docker executor")

@@ -1,0 +1,22 @@
+"""What recipes are checked against here: the runtimes, executors and schedulers that can be had."""
+
+from __future__ import annotations
+
+from sparkrun.core.bootstrap import Plugins
+from sparkrun.core.config import SparkrunConfig
+from sparkrun.core.errors import PluginError
+from sparkrun.core.features import feature_enabled
+from sparkrun.core.recipe import RUNTIME_NAMES
+from sparkrun.core.recipe.knowledge import Surroundings
+
+
+def surroundings_of(runtime: str, config: SparkrunConfig) -> Surroundings:
+    """The surroundings of a recipe for one runtime; an unknown runtime leaves its own checks out."""
+    plugins = Plugins(config)
+    try:
+        knowledge = plugins.runtime(runtime).knowledge()
+    except PluginError:
+        knowledge = None
+    executors = {plugin.plugin_name: plugin.feature is None or feature_enabled(plugin.feature, config) for plugin in plugins.executors()}
+    runtimes = plugins.names("runtime") if knowledge is None else (*RUNTIME_NAMES, runtime)
+    return Surroundings(runtime=knowledge, runtimes=runtimes, executors=executors)

@@ -1,0 +1,128 @@
+"""Doing what a plan says, stage by stage; and taking back what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sparkrun.core.errors import HostUnreachableError, Interrupted, LaunchFailedError
+from sparkrun.core.events import Detail, EventSink, Note, Step, Warn
+from sparkrun.core.plan import HostAction, Stage, Watch
+from sparkrun.core.remote import HostRunner, RemoteResult
+from sparkrun.orchestration.ssh_errors import explain_ssh_failure
+from sparkrun.utils.shell import parse_answers
+
+UNDO_TIMEOUT_S = 45
+
+
+class Ledger:
+    """What a launch has begun on hosts, so that it can be taken back."""
+
+    def __init__(self) -> None:
+        self.begun: list[HostAction] = []
+
+    def begin(self, actions: tuple[HostAction, ...]) -> None:
+        """Note actions before they run: one that is interrupted half-way is taken back too."""
+        self.begun.extend(actions)
+
+
+@contextmanager
+def undoing(ledger: Ledger, runner: HostRunner, emit: EventSink, *, keep: bool) -> Iterator[None]:
+    """Run a launch; when it is left by an error or Ctrl-C, take back what ``ledger`` holds unless ``keep``.
+
+    Ctrl-C becomes ``Interrupted``, which says what is left.
+    """
+    interrupted = completed = False
+    try:
+        yield
+        completed = True
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        left = () if completed or keep or not ledger.begun else take_back(ledger, runner, emit)
+        if keep and not completed and ledger.begun:
+            emit(Note(f"kept as it is: {', '.join(action.host for action in ledger.begun)}"))
+    if interrupted:
+        raise Interrupted(_interrupted(ledger, keep, left), hint="look with: sparkrun status" if keep or left else None)
+
+
+def apply_stage(stage: Stage, step: Step, ledger: Ledger, runner: HostRunner, emit: EventSink) -> None:
+    """Run a stage's actions at the same time, then wait for its condition.
+
+    Raises ``LaunchFailedError`` with every host's reason, first cause first.
+    """
+    emit(step)
+    ledger.begin(stage.actions)
+    limit_s = max((action.timeout_s for action in stage.actions), default=0)
+    results = runner.run_all(((action.host, action.call) for action in stage.actions), timeout_s=limit_s)
+    failures = [(action, result) for action, result in zip(stage.actions, results, strict=True) if not result.ok]
+    if failures:
+        raise _stage_error(stage, failures)
+    for result in results:
+        emit(Detail(f"{result.host}: {' '.join(result.stdout.split())}"))
+    if stage.until:
+        _await(stage.until, runner, emit)
+
+
+def _await(watch: Watch, runner: HostRunner, emit: EventSink) -> None:
+    emit(Detail(watch.title))
+    result = runner.run(watch.host, watch.call, timeout_s=watch.timeout_s)
+    if not result.ok:
+        raise LaunchFailedError(f"{watch.title}: {failure_text(result)}", hint=failure_hint(result))
+
+
+def take_back(ledger: Ledger, runner: HostRunner, emit: EventSink) -> tuple[str, ...]:
+    """Undo everything begun, all hosts at once; returns where that is not confirmed. Ctrl-C starts the undo over once, then gives up."""
+    undos = [(action.host, action.undo) for action in reversed(ledger.begun) if action.undo]
+    for _attempt in range(2):
+        try:
+            results = runner.run_all(undos, timeout_s=UNDO_TIMEOUT_S)
+            break
+        except KeyboardInterrupt:
+            emit(Warn("still undoing what was started; press Ctrl-C again to leave it"))
+    else:
+        return tuple(host for host, _undo in undos)
+    left = tuple(result.host for result in results if not result.ok)
+    if left:
+        emit(Warn(f"could not undo on {', '.join(left)}; look with: sparkrun status -H {','.join(left)}"))
+    elif undos:
+        emit(Detail("undone: nothing of this launch is left running"))
+    return left
+
+
+def _stage_error(stage: Stage, failures: list[tuple[HostAction, RemoteResult]]) -> LaunchFailedError | HostUnreachableError:
+    lines = [f"{result.host}: {failure_text(result)}" for _action, result in failures]
+    if all(result.unreachable for _action, result in failures):
+        return HostUnreachableError(f"{stage.title} failed\n" + "\n".join(lines), hint=failure_hint(failures[0][1]))
+    return LaunchFailedError(
+        f"{stage.title} failed on {lines[0]}" + "".join(f"\n  {line}" for line in lines[1:]), hint=failure_hint(failures[0][1])
+    )
+
+
+def failure_text(result: RemoteResult) -> str:
+    """Why a script did not succeed, in one line without the host's name."""
+    if failure := explain_ssh_failure(result):
+        return failure.message
+    said = parse_answers(result.stdout)
+    return said.text("MESSAGE") or said.text("REASON") or last_line(result.stderr) or f"exit code {result.returncode}"
+
+
+def failure_hint(result: RemoteResult) -> str | None:
+    """What to do about it, as far as that is known."""
+    if failure := explain_ssh_failure(result):
+        return failure.hint
+    return parse_answers(result.stdout).text("HINT")
+
+
+def last_line(text: str) -> str:
+    """The last line that holds anything."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _interrupted(ledger: Ledger, keep: bool, left: tuple[str, ...]) -> str:
+    if left:
+        return f"interrupted; not everything could be undone on {', '.join(left)}"
+    if keep and ledger.begun:
+        return "interrupted; what was started is kept"
+    return "interrupted; nothing of this launch is left running"

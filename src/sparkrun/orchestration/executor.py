@@ -1,0 +1,170 @@
+"""Executors: how a rank becomes something that runs on a host, is seen, read and stopped there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import msgspec
+
+from sparkrun.core.errors import ExecutorUnavailableError
+from sparkrun.core.plan import HostAction, RankPlan
+from sparkrun.core.plugin import SparkrunPlugin
+from sparkrun.core.remote import ScriptCall
+from sparkrun.core.values import ConfigValue
+
+EXT_EXECUTOR = "sparkrun.executor"
+DEFAULT_EXECUTOR = "docker"
+
+ExecutorConfig = Mapping[str, ConfigValue]
+
+
+class JobLabels(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running rank says of itself, so that any control machine can tell what it is."""
+
+    cluster_id: str
+    intent_id: str
+    launch: str
+    """A word that only this launch knows: undoing it touches nothing that another launch started."""
+    recipe: str
+    recipe_ref: str
+    runtime: str
+    model: str
+    served_model_name: str
+    rank: int
+    role: str
+    host: str
+    port: int | None = None
+    endpoint: str | None = None
+    health_path: str | None = None
+    image: str | None = None
+    tensor_parallel: int = 1
+
+
+class LogView(msgspec.Struct, frozen=True):
+    """Which part of a serve log: its last ``lines`` (``None``: all of this launch) without the first ``skip``, and what comes.
+
+    ``since`` is a moment (ISO 8601) or an age such as ``10m``.
+    """
+
+    lines: int | None = None
+    follow: bool = False
+    skip: int = 0
+    all_ranks: bool = False
+    since: str | None = None
+
+
+class Executor(SparkrunPlugin):
+    """Pure: builds the scripts, touches nothing. ``plugin_name`` is what a recipe's ``executor:`` says."""
+
+    extension_point = EXT_EXECUTOR
+    status_scope: ClassVar[str] = "host"
+    """What one look covers: here, everything of this executor on a host."""
+    uses_images: ClassVar[bool] = True
+    config_keys: ClassVar[frozenset[str]] = frozenset()
+    start_timeout_s: ClassVar[float] = 120
+    """What starting a rank may take."""
+
+    def container_name(self, cluster_id: str, role: str) -> str:
+        """The name of the one container or process of a role."""
+        return f"{cluster_id}_{role}"
+
+    def node_container_name(self, cluster_id: str, rank: int) -> str:
+        """The name of one rank of many."""
+        return f"{cluster_id}_node_{rank}"
+
+    def run_cmd(self, rank: RankPlan, config: ExecutorConfig, labels: JobLabels | None = None) -> list[str]:
+        """The words that run the rank on its host, without labels unless they are given."""
+        raise NotImplementedError
+
+    def stop_cmd(self, name: str) -> list[str]:
+        """The words that stop a rank on its host."""
+        raise NotImplementedError
+
+    def generate_launch_script(self, rank: RankPlan, labels: JobLabels, config: ExecutorConfig) -> ScriptCall:
+        """The script that starts the rank."""
+        raise NotImplementedError
+
+    def start_action(self, rank: RankPlan, labels: JobLabels, config: ExecutorConfig) -> HostAction:
+        """Starting a rank, and how to take that back."""
+        return HostAction(
+            rank.host,
+            f"start rank {rank.rank} on {rank.host}",
+            self.generate_launch_script(rank, labels, config),
+            self.stop_call((rank.name,), launch=labels.launch),
+            timeout_s=self.start_timeout_s,
+        )
+
+    def gate_action(self, rank: RankPlan, labels: JobLabels, config: ExecutorConfig) -> HostAction | None:
+        """Letting a rank that waits become its engine; ``None`` where the start already runs the engine."""
+        del rank, labels, config
+        return None
+
+    def open_call(self, rank: RankPlan, labels: JobLabels) -> ScriptCall | None:
+        """The script behind ``gate_action``."""
+        del rank, labels
+        return None
+
+    def hook_call(self, rank: RankPlan, command: str, env: Mapping[str, str], *, timeout_s: int) -> ScriptCall:
+        """Run a command beside the engine, where the engine runs. ``timeout_s`` 0 is no limit."""
+        raise NotImplementedError
+
+    def stop_call(self, names: tuple[str, ...], *, launch: str = "") -> ScriptCall:
+        """Stop these names on a host and confirm it; with ``launch``, only what that launch started."""
+        raise NotImplementedError
+
+    def status_call(self, names: tuple[str, ...] = ()) -> ScriptCall:
+        """What runs on a host: these names, or everything."""
+        raise NotImplementedError
+
+    def logs_call(self, name: str, view: LogView) -> ScriptCall:
+        """The serve log of one name."""
+        raise NotImplementedError
+
+    def evidence_call(self, name: str) -> ScriptCall:
+        """Why a rank is dead: exit code and last lines."""
+        raise NotImplementedError
+
+    def watch_params(self, name: str) -> Mapping[str, str]:
+        """What the readiness observer needs to notice that the rank died."""
+        raise NotImplementedError
+
+    def unknown_keys(self, config: ExecutorConfig) -> tuple[str, ...]:
+        """Keys of ``executor_config`` that this executor does not know."""
+        return tuple(key for key in config if key not in self.config_keys)
+
+
+class ExecutorLayers(msgspec.Struct, frozen=True):
+    """Who may name an executor, strongest first."""
+
+    cli: str | None = None
+    recipe: str | None = None
+    cluster: str | None = None
+    runtime: str | None = None
+    config: str | None = None
+
+    def chosen(self) -> tuple[str, str]:
+        """The name in force and the layer that gave it."""
+        for layer in ("cli", "recipe", "cluster", "runtime", "config"):
+            if name := getattr(self, layer):
+                return name, layer
+        return DEFAULT_EXECUTOR, "default"
+
+
+def resolve_executor(layers: ExecutorLayers, find: Callable[[str], Executor]) -> Executor:
+    """The executor in force. ``find`` raises ``ExecutorUnavailableError``; no other executor is ever taken in its place."""
+    name, layer = layers.chosen()
+    try:
+        return find(name)
+    except ExecutorUnavailableError as error:
+        said = {"cli": "--executor", "recipe": "the recipe", "cluster": "the cluster", "runtime": "the runtime", "config": "config.yaml"}
+        origin = f" (named by {said[layer]})" if layer in said else ""
+        raise ExecutorUnavailableError(f"{error.message}{origin}", hint=error.hint) from error
+
+
+def resolve_executor_config(*tiers: ExecutorConfig) -> dict[str, ConfigValue]:
+    """One configuration from several, strongest first: CLI, recipe, cluster, runtime, config.yaml, built-in."""
+    merged: dict[str, ConfigValue] = {}
+    for tier in reversed(tiers):
+        merged.update(tier)
+    return merged

@@ -1,0 +1,34 @@
+"""Commands of a recipe on the control machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from sparkrun.core.errors import LaunchFailedError
+from sparkrun.core.plan import LocalCommand
+from sparkrun.utils.proc import stream_process
+
+KEPT_LINES = 20
+
+
+def run_local_command(command: LocalCommand, on_line: Callable[[str], None]) -> None:
+    """Run through the user's shell, handing on its output. Raises ``LaunchFailedError`` with its last lines."""
+    lines: list[str] = []
+
+    def take(line: str) -> None:
+        lines.append(line)
+        on_line(line)
+
+    env = " ".join(f"{name}={_quoted(value)}" for name, value in command.env.items())
+    text = f"export {env}\n{command.command}\n"
+    words = [os.environ.get("SHELL") or "bash", "-c", f"exec 2>&1; {text}"]
+    ended = stream_process(words, stdin="", on_line=take, timeout_s=command.timeout_s or None)
+    if ended.timed_out or ended.returncode != 0:
+        how = f"took longer than {command.timeout_s:g} s" if ended.timed_out else f"ended with exit code {ended.returncode}"
+        tail = "".join(f"\n  | {line}" for line in lines[-KEPT_LINES:])
+        raise LaunchFailedError(f"{command.title} {how}{tail}", hint="the workload goes on; correct the command in the recipe")
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "'\\''") + "'"

@@ -1,0 +1,190 @@
+"""Looking at hosts: one script, one round trip a host, all hosts at once; the answers as typed facts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from sparkrun.core.fabric import parse_fabric
+from sparkrun.core.facts import DockerFacts, HostFacts, ModelFacts, PortFacts, Unreachable, WorkloadFacts
+from sparkrun.core.hardware import HostHardware, Reading, probed_hardware
+from sparkrun.core.placement import ALLOCATIONS_LABEL
+from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
+from sparkrun.orchestration.apply import failure_hint, failure_text
+from sparkrun.orchestration.executor import Executor
+from sparkrun.utils.shell import Section, parse_answers
+
+OBSERVE_TIMEOUT_S = 20
+KIB = 1024
+LOCAL = "local"
+"""The executor whose processes the look at a host finds."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look for besides the host itself."""
+
+    model: str = ""
+    engine: str = ""
+    ports: tuple[int, ...] = ()
+
+
+def observe_hosts(
+    hosts: Iterable[str], question: Question, runner: HostRunner, beside: Sequence[Executor] = ()
+) -> tuple[HostFacts | Unreachable, ...]:
+    """Facts of each host in the given order; a host that did not answer is ``Unreachable`` and delays no other.
+
+    ``beside`` are executors whose workloads count too, besides the plain processes that every look finds; all are asked at once.
+    """
+    names = tuple(hosts)
+    looks = [(host, _call(host, question, runner)) for host in names]
+    asked = [(host, executor) for executor in beside for host in names]
+    results = runner.run_all([*looks, *((host, executor.status_call()) for host, executor in asked)], timeout_s=OBSERVE_TIMEOUT_S)
+    found = tuple(_facts(result, question) for result in results[: len(looks)])
+    extra: dict[str, list[WorkloadFacts]] = {}
+    for (host, executor), result in zip(asked, results[len(looks) :], strict=True):
+        extra.setdefault(host, []).extend(workloads_of(result, executor.plugin_name) if result.ok else ())
+    return tuple(
+        msgspec.structs.replace(facts, workloads=(*facts.workloads, *extra.get(facts.host, ()))) if isinstance(facts, HostFacts) else facts
+        for facts in found
+    )
+
+
+def _call(host: str, question: Question, runner: HostRunner) -> ScriptCall:
+    return ScriptCall(
+        "observe",
+        {
+            "PORTS": tuple(str(port) for port in question.ports),
+            "MODEL": question.model,
+            "ENGINE": question.engine,
+            # This interpreter exists on this machine only.
+            "PYTHON": sys.executable if runner.is_local(host) else "",
+        },
+    )
+
+
+def _facts(result: RemoteResult, question: Question) -> HostFacts | Unreachable:
+    if not result.ok:
+        return Unreachable(result.host, failure_text(result), failure_hint(result))
+    answers = parse_answers(result.stdout)
+    if not answers.section("HOST").complete:
+        return Unreachable(result.host, "the look at the host was cut off")
+    host, engine = answers.section("HOST"), answers.section("ENGINE")
+    return HostFacts(
+        host=result.host,
+        hostname=host.text("HOSTNAME") or "",
+        user=host.text("USER") or "",
+        home=host.text("HOME") or "",
+        arch=host.text("ARCH") or "",
+        cpus=host.number("CPUS") or 0,
+        memory_total_bytes=_kib(host, "MEM_TOTAL_KIB"),
+        memory_available_bytes=_kib(host, "MEM_AVAILABLE_KIB"),
+        cache_dir=host.text("SPARKRUN_CACHE") or "",
+        cache_writable=host.text("SPARKRUN_CACHE_WRITABLE") != "0",
+        hf_cache=host.text("HF_CACHE") or "",
+        hardware=_hardware(answers.section("ACCEL"), host),
+        fabric=parse_fabric(answers.section("FABRIC")),
+        docker=_docker(answers.section("DOCKER")),
+        engine_path=engine.text("ENGINE_PATH") or None,
+        embedded_python=engine.text("EMBEDDED_PYTHON") or None,
+        model=_model(answers.section("MODEL")),
+        ports=_ports(answers.section("PORTS"), question.ports),
+        workloads=tuple(_workload(result.host, LOCAL, section) for section in answers.sections("WORKLOAD")),
+    )
+
+
+def _hardware(section: Section, host: Section) -> HostHardware:
+    readings = [_nvidia(section, index) for index in range(section.number("NVIDIA_GPU_COUNT") or 0)]
+    readings += [
+        Reading(vendor="amd", name=section.text(f"AMD_GPU_{index}_NAME") or "amd") for index in range(section.number("AMD_GPU_COUNT") or 0)
+    ]
+    readings += [
+        Reading(vendor="intel", name=section.text("INTEL_GAUDI_NAME") or "gaudi") for _ in range(section.number("INTEL_GAUDI_COUNT") or 0)
+    ]
+    drivers = {"nvidia": version} if (version := section.text("NVIDIA_DRIVER_VERSION")) else {}
+    memory_kib = host.number("MEM_TOTAL_KIB")
+    return probed_hardware(readings, host_memory_gb=memory_kib / KIB**2 if memory_kib else None, driver_versions=drivers)
+
+
+def _nvidia(section: Section, index: int) -> Reading:
+    memory = section.number(f"NVIDIA_GPU_{index}_MEMORY_MIB")
+    return Reading(
+        vendor="nvidia",
+        name=section.text(f"NVIDIA_GPU_{index}_NAME") or "unknown",
+        memory_gb=memory / KIB if memory else None,
+        compute_capability=section.text(f"NVIDIA_GPU_{index}_COMPUTE_CAP"),
+    )
+
+
+def _docker(section: Section) -> DockerFacts:
+    return DockerFacts(
+        present=section.flag("DOCKER_PRESENT") is True,
+        usable=section.flag("DOCKER_USABLE") is True,
+        version=section.text("DOCKER_VERSION"),
+        reason=section.text("DOCKER_REASON"),
+    )
+
+
+def _model(section: Section) -> ModelFacts:
+    return ModelFacts(
+        kind=section.text("MODEL_KIND") or "none",
+        path=section.text("MODEL_PATH") or None,
+        size_bytes=section.number("MODEL_SIZE_BYTES"),
+        reason=section.text("MODEL_REASON") or None,
+        mmproj=section.text("MMPROJ_PATH") or None,
+        mmproj_count=section.number("MMPROJ_COUNT") or 0,
+    )
+
+
+def _ports(section: Section, ports: Iterable[int]) -> dict[int, PortFacts]:
+    return {
+        port: PortFacts(
+            busy=section.text(f"PORT_{port}_STATE") == "busy",
+            pid=section.number(f"PORT_{port}_PID"),
+            process=section.text(f"PORT_{port}_PROCESS") or None,
+        )
+        for port in ports
+    }
+
+
+def workloads_of(result: RemoteResult, executor: str) -> tuple[WorkloadFacts, ...]:
+    """What the status script of an executor told of one host."""
+    return tuple(_workload(result.host, executor, section) for section in parse_answers(result.stdout).sections("WORKLOAD"))
+
+
+def _workload(host: str, executor: str, section: Section) -> WorkloadFacts:
+    labels = _labels(section.text("LABELS"))
+    if allocations := section.text("ALLOCATIONS"):
+        labels[ALLOCATIONS_LABEL] = allocations
+    port_state = section.text("PORT_STATE")
+    memory = section.number("RSS_KIB")
+    return WorkloadFacts(
+        host=host,
+        name=section.text("NAME") or "",
+        cluster_id=section.text("CLUSTER_ID") or "",
+        state=section.text("STATE") or "stale",
+        executor=executor,
+        pid=section.number("PID"),
+        exit_code=section.number("EXIT_CODE"),
+        started_at=section.text("STARTED_AT") or None,
+        uptime_s=section.number("UPTIME_S"),
+        owner=section.text("OWNER") or "sparkrun",
+        labels=labels,
+        log_file=section.text("LOG_FILE") or None,
+        port_open=None if not port_state else port_state == "listening",
+        health=section.number("HEALTH"),
+        memory_bytes=None if memory is None else memory * KIB,
+    )
+
+
+def _labels(text: str | None) -> dict[str, str | int | float | bool | None]:
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, str | int | float | bool | None])
+    except msgspec.DecodeError:
+        return {}
+
+
+def _kib(section: Section, key: str) -> int | None:
+    value = section.number(key)
+    return None if value is None else value * KIB

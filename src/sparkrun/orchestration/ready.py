@@ -1,0 +1,93 @@
+"""Waiting for a workload to answer, and finding out why it does not."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparkrun.core.plan import Watch
+from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
+from sparkrun.orchestration.apply import failure_text
+from sparkrun.utils.shell import parse_answers
+
+EVIDENCE_TIMEOUT_S = 15
+
+_REASONS = {
+    "died": "the engine ended",
+    "gone": "the engine is gone",
+    "replaced": "another process took its place",
+    "port_timeout": "nothing listens on its port in time",
+    "health_timeout": "it did not become healthy in time",
+    "inference_timeout": "it gave no first token in time",
+}
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How the wait ended. Times are milliseconds since the wait began."""
+
+    ready: bool
+    reason: str = ""
+    body: str = ""
+    unreachable: bool = False
+    port_open_ms: int | None = None
+    healthy_ms: int | None = None
+    first_token_ms: int | None = None
+    model_id: str | None = None
+
+    @property
+    def died(self) -> bool:
+        """Whether there is no engine any more to wait for."""
+        return self.reason in {"died", "gone", "replaced"}
+
+    def explain(self) -> str:
+        """The reason in words."""
+        said = f": {self.body}" if self.body else ""
+        if self.reason.startswith("http_"):
+            return f"it answered HTTP {self.reason.removeprefix('http_')}{said}"
+        return _REASONS.get(self.reason, self.reason) + said
+
+    def hint(self) -> str | None:
+        """What may help."""
+        if self.reason.endswith("_timeout"):
+            return f"give it longer under readiness: {self.reason}_s, or look with: sparkrun logs"
+        if self.reason in {"http_404", "http_400"}:
+            return "a server without chat needs readiness: {inference: false}"
+        return None
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What a dead engine left behind."""
+
+    exit_code: int | None = None
+    lines: tuple[str, ...] = ()
+    hint: str | None = None
+
+
+def watch_ready(watch: Watch, runner: HostRunner) -> Outcome:
+    """Run the observer on the host until the workload answers or cannot any more."""
+    lines: list[str] = []
+    result = runner.stream(watch.host, watch.call, lines.append, timeout_s=watch.timeout_s)
+    said = parse_answers("\n".join(lines)).section("READY")
+    if said.flag("READY") is None:
+        return Outcome(ready=False, reason=failure_text(result), unreachable=result.unreachable or result.timed_out)
+    return Outcome(
+        ready=bool(said.flag("READY")),
+        reason=said.text("REASON") or "",
+        body=said.text("BODY") or "",
+        port_open_ms=said.number("PORT_OPEN_MS"),
+        healthy_ms=said.number("HEALTH_MS"),
+        first_token_ms=said.number("FIRST_TOKEN_MS"),
+        model_id=said.text("MODEL_ID"),
+    )
+
+
+def read_evidence(host: str, call: ScriptCall, runner: HostRunner) -> Evidence:
+    """Exit code and last lines of an engine; empty when the host does not tell."""
+    return evidence_of(runner.run(host, call, timeout_s=EVIDENCE_TIMEOUT_S))
+
+
+def evidence_of(result: RemoteResult) -> Evidence:
+    """What the evidence script told."""
+    if not result.ok:
+        return Evidence(lines=(f"(no log: {failure_text(result)})",))
+    said = parse_answers(result.stdout).section("EVIDENCE")
+    return Evidence(said.number("EXIT_CODE"), said.all("LOG"), said.text("OOM_HINT"))

@@ -1,0 +1,119 @@
+"""The one place that reaches hosts: scripts on this machine or over OpenSSH, many hosts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sparkrun.core.config import SparkrunConfig
+from sparkrun.core.events import EventSink, Script, ignore_events
+from sparkrun.core.remote import RemoteResult, ScriptCall
+from sparkrun.orchestration.local_host import is_local
+from sparkrun.orchestration.ssh_command import (
+    CONNECT_TIMEOUT_S,
+    Connection,
+    SshSettings,
+    build_ssh_cmd,
+    fast_first,
+    ssh_settings,
+)
+from sparkrun.orchestration.ssh_errors import FailureKind, SshFailure, explain_ssh_failure
+from sparkrun.orchestration.ssh_mux import choose_control_dir
+from sparkrun.orchestration.ssh_sessions import Session, ask_ssh, run_sessions
+from sparkrun.orchestration.uploads import call_params
+from sparkrun.scripts import compose_script
+
+if TYPE_CHECKING:
+    from threading import Event
+
+__all__ = [
+    "Connection",
+    "FailureKind",
+    "RemoteResult",
+    "SshFailure",
+    "SshRunner",
+    "SshSettings",
+    "build_ssh_cmd",
+    "bulk_connection",
+    "choose_control_dir",
+    "explain_ssh_failure",
+    "is_local",
+    "make_ssh_runner",
+    "run_remote_script",
+    "ssh_settings",
+]
+
+
+def run_remote_script(host: str, text: str, settings: SshSettings, *, timeout_s: float) -> RemoteResult:
+    """Run a script's text on ``host`` with ``bash -s``; the result says how it ended, nothing is raised for what the host does."""
+    return run_sessions([Session(host, text, timeout_s)], settings)[0]
+
+
+def bulk_connection(host: str, settings: SshSettings) -> Connection:
+    """A connection for large data to ``host``: of its own, and the fastest of the ciphers that the user allows first. Contacts nobody."""
+    told = ask_ssh([host], settings)[0].get("ciphers", ("",))[0]
+    return Connection(ciphers=fast_first(cipher for cipher in told.split(",") if cipher))
+
+
+def make_ssh_runner(config: SparkrunConfig, emit: EventSink = ignore_events, *, user: str | None = None) -> SshRunner:
+    """The runner that ``config.yaml`` asks for; ``user`` is that of a cluster. Starts nothing and makes no file."""
+    return SshRunner(ssh_settings(config, user=user, control_dir=choose_control_dir(config.env)), emit)
+
+
+class SshRunner:
+    """Runs scripts by name: directly on this machine, through a shared connection elsewhere, many hosts at once."""
+
+    def __init__(self, settings: SshSettings, emit: EventSink = ignore_events) -> None:
+        self.settings = settings
+        self._emit = emit
+
+    def with_user(self, user: str) -> SshRunner:
+        """The same way to hosts, as another user where a host names none."""
+        return SshRunner(msgspec.structs.replace(self.settings, user=user), self._emit)
+
+    def is_local(self, host: str) -> bool:
+        """Whether ``host`` is this machine and no other user is asked for."""
+        return is_local(host, self.settings.user)
+
+    def run(self, host: str, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
+        """Run one script to its end."""
+        return self.run_all([(host, call)], timeout_s=timeout_s)[0]
+
+    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
+        """Run several scripts at the same time, at most ``max_parallel`` of them; results in the given order."""
+        texts = _Texts()
+        return run_sessions([self._session(host, call, texts, timeout_s) for host, call in calls], self.settings)
+
+    def stream(
+        self,
+        host: str,
+        call: ScriptCall,
+        on_line: Callable[[str], None],
+        *,
+        timeout_s: float | None,
+        stop: Event | None = None,
+    ) -> RemoteResult:
+        """Run one script and hand each line on as it comes."""
+        session = msgspec.structs.replace(self._session(host, call, _Texts(), timeout_s), on_line=on_line)
+        return run_sessions([session], self.settings, stop)[0]
+
+    def _session(self, host: str, call: ScriptCall, texts: _Texts, timeout_s: float | None) -> Session:
+        self._emit(Script(host, call.masked()))
+        patience_s = CONNECT_TIMEOUT_S if call.connect_timeout_s is None else call.connect_timeout_s
+        if timeout_s is not None:
+            patience_s = min(patience_s, timeout_s)
+        return Session(host, texts.of(call), timeout_s, patience_s, call.root)
+
+
+class _Texts:
+    """The text of the last call, kept: many hosts are often asked the same."""
+
+    def __init__(self) -> None:
+        self._last: tuple[ScriptCall, str] | None = None
+
+    def of(self, call: ScriptCall) -> str:
+        if self._last is None or self._last[0] != call:
+            self._last = (call, compose_script(call.name, call_params(call)))
+        return self._last[1]

@@ -1,0 +1,5 @@
+"""Embedded bash, run on hosts by `bash -s`."""
+
+from sparkrun.scripts.catalog import SCRIPTS, ScriptSpec, compose_script, load_script
+
+__all__ = ["SCRIPTS", "ScriptSpec", "compose_script", "load_script"]

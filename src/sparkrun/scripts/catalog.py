@@ -1,0 +1,117 @@
+"""The bash that runs on hosts: which scripts there are, what each takes, and the text that `bash -s` is fed."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from sparkrun.utils.shell import Params, assignments
+
+_FOLDER = Path(__file__).parent
+
+
+class ScriptSpec(NamedTuple):
+    """What a script is made of and takes. A parameter that is not given is empty there; the script's header says what that means."""
+
+    prelude: tuple[str, ...]
+    texts: tuple[str, ...]
+    arrays: tuple[str, ...] = ()
+
+
+_HTTP = ("common", "workload", "net", "http")
+_LOCAL = ("common", "workload")
+_DOCKER = ("common", "docker")
+_WAIT = (*_HTTP, "watch")
+SCRIPTS: dict[str, ScriptSpec] = {
+    "observe": ScriptSpec(
+        (*_LOCAL, "net", "model", "fabric"),
+        ("MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS"),
+        ("PORTS", "NAMES"),
+    ),
+    "local_start": ScriptSpec(
+        _LOCAL,
+        (
+            "NAME", "CLUSTER_ID", "OWNER", "LAUNCH", "COMMAND", "WORKING_DIR", "ENV_FILE", "COMMAND_PREFIX", "LOG_DIR", "LOG_FILE",
+            "PID_DIR", "PID_FILE", "ALLOCATIONS", "LABELS", "CACHE", "WAIT_EARLY_S",
+        ),
+        ("ENVS", "SECRET_ENVS"),
+    ),
+    "local_stop": ScriptSpec(_LOCAL, ("GRACE_S", "OWNER", "ONLY_LAUNCH", "CACHE"), ("NAMES",)),
+    "local_status": ScriptSpec((*_HTTP, "health"), ("CACHE",), ("NAMES",)),
+    "local_logs": ScriptSpec(_LOCAL, ("NAME", "LINES", "SKIP", "FOLLOW", "LIFELINE", "CACHE")),
+    "local_evidence": ScriptSpec(_LOCAL, ("NAME", "LINES", "CACHE")),
+    "docker_start": ScriptSpec(
+        (*_DOCKER, "seccomp", "gate"),
+        (
+            "NAME", "LAUNCH", "OWNER", "IMAGE", "GATE", "GATED", "GATE_TIMEOUT_S", "FIXED_ENTRYPOINT", "RESTARTS", "MISSING_SOURCE",
+            "CACHE",
+        ),
+        ("RUN", "SECRET_ENVS", "CREATE", "CHECKED"),
+    ),
+    "docker_gate": ScriptSpec(_DOCKER, ("NAME", "GATE", "CACHE")),
+    "docker_copy": ScriptSpec(_DOCKER, ("NAME", "DEST", "ARCHIVE", "CACHE")),
+    "docker_exec": ScriptSpec(
+        _DOCKER,
+        ("NAME", "COMMAND", "USER_NAME", "FOLDER", "TIMEOUT_S", "HEAD", "TAIL", "LIFELINE", "CACHE"),
+        ("ENVS", "SECRET_ENVS"),
+    ),
+    "docker_stop": ScriptSpec(_DOCKER, ("GRACE_S", "OWNER", "ONLY_LAUNCH", "CACHE"), ("NAMES",)),
+    "docker_status": ScriptSpec((*_DOCKER, "net", "http", "health"), ("CACHE",), ("NAMES",)),
+    "docker_logs": ScriptSpec(_DOCKER, ("NAME", "LINES", "SKIP", "SINCE", "FOLLOW", "LIFELINE")),
+    "docker_evidence": ScriptSpec(_DOCKER, ("NAME", "LINES", "CACHE")),
+    "wait_port": ScriptSpec(_WAIT, ("HOST", "PORT", "TIMEOUT_S", "WATCH_NAME", "WATCH_CONTAINER", "LIFELINE", "CACHE")),
+    "wait_ray": ScriptSpec(_WAIT, ("NODES", "ADDRESS", "TIMEOUT_S", "WATCH_CONTAINER", "LIFELINE", "CACHE")),
+    "ready": ScriptSpec(
+        _WAIT,
+        (
+            "HOST", "PORT", "HEALTH_PATH", "INFERENCE", "INFERENCE_FALLBACK", "SERVED_MODEL", "PROMPT", "API_KEY", "PORT_TIMEOUT_S",
+            "HEALTH_TIMEOUT_S", "INFERENCE_TIMEOUT_S", "WATCH_NAME", "WATCH_CONTAINER", "POLL_MS", "RETRY_MS", "LIFELINE", "CACHE",
+        ),
+    ),
+}  # fmt: skip
+
+
+def compose_script(name: str, params: Params) -> str:
+    """The text to feed to `bash -s` on stdin: shared functions, parameters as quoted assignments, the script.
+
+    Every parameter of the script is set, so that no variable of the host's own environment can pass for one. Raises ValueError for
+    a script or parameter nobody knows, and TypeError for a text where an array belongs or the other way round.
+    """
+    spec = _spec(name)
+    _check(name, spec, params)
+    values = {**dict.fromkeys(spec.texts, ""), **dict.fromkeys(spec.arrays, ()), **params}
+    parts = [load_script(part) for part in spec.prelude]
+    # A parameter that the host exports under the same name would otherwise reach the engine's environment.
+    head = f"export -n {' '.join(values)}\n{assignments(values)}"
+    return _at_once("\n".join([*parts, head, load_script(name), "exit\n"]))
+
+
+@cache
+def load_script(name: str) -> str:
+    """The text of a script, or of a part that stands before others, as it is in the package. Raises ValueError for an unknown name."""
+    known = {*SCRIPTS, *(part for spec in SCRIPTS.values() for part in spec.prelude)}
+    if name not in known:
+        raise ValueError(f"unknown script {name!r} (known: {', '.join(sorted(known))})")
+    return (_FOLDER / f"{name}.sh").read_text(encoding="utf-8")
+
+
+def _spec(name: str) -> ScriptSpec:
+    if name not in SCRIPTS:
+        raise ValueError(f"unknown script {name!r} (known: {', '.join(sorted(SCRIPTS))})")
+    return SCRIPTS[name]
+
+
+def _check(name: str, spec: ScriptSpec, params: Params) -> None:
+    for key, value in params.items():
+        if key not in spec.texts and key not in spec.arrays:
+            raise ValueError(f"script {name} takes no parameter {key!r} (known: {', '.join((*spec.texts, *spec.arrays))})")
+        if isinstance(value, str) != (key in spec.texts):
+            raise TypeError(f"parameter {key} of script {name} is {'one text' if key in spec.texts else 'a sequence of texts'}")
+
+
+def _at_once(text: str) -> str:
+    """The text behind a line that reads exactly that much in one go: bash itself reads a pipe byte by byte, and would begin to run a
+    script that arrives only in part. 70 (EX_SOFTWARE of sysexits.h) is the end of one that did."""
+    size = len(text.encode("utf-8", "surrogateescape"))
+    return f'set +x; eval "$(head -c {size})"; exit 70\n{text}'

@@ -1,0 +1,303 @@
+# One look at a host: what it is, its accelerators, whether the engine and the model are here, ports, workloads, docker.
+#
+# Parameters
+#   PORTS             array of TCP ports to look at
+#   NAMES             array of container names of interest, told also when they carry no sparkrun label
+#   MODEL             model as in a recipe: ORG/NAME[:QUANT], /absolute/path, file:///path, pkg://package/file (may be empty)
+#   HF_HOME_OVERRIDE  Hugging Face home to look in instead of this host's own
+#   ENGINE            program to find, such as llama-server (may be empty)
+#   PYTHON            python to ask first for packages and for the embedded engine (may be empty)
+#   CACHE             sparkrun cache folder (default: this host's own)
+#   SYSFS             where sysfs is mounted (default /sys)
+#
+# Answers, by section. What cannot be known here is left out or empty; that is a fact and no failure.
+#   HOST       HOSTNAME USER UID GID HOME SHELL OS KERNEL ARCH CPUS MEM_TOTAL_KIB MEM_AVAILABLE_KIB SPARKRUN_CACHE
+#              SPARKRUN_CACHE_WRITABLE SPARKRUN_CACHE_FREE_KIB HF_CACHE (its home) HF_HUB_CACHE HF_CACHE_FREE_KIB
+#   ACCEL      NVIDIA_PRESENT NVIDIA_GPU_COUNT NVIDIA_GPU_n_{NAME,MEMORY_MIB,COMPUTE_CAP} NVIDIA_DRIVER_VERSION, NVIDIA_ERROR when
+#              nvidia-smi is here and fails; AMD_PRESENT AMD_GPU_COUNT INTEL_PRESENT INTEL_GAUDI_COUNT APPLE_PRESENT IB_PRESENT
+#   ENGINE     ENGINE_PATH, or for a missing llama-server EMBEDDED_PYTHON and EMBEDDED_ENGINE (version)
+#   MODEL      MODEL_KIND (path, pkg, hub, none), MODEL_PATH and MODEL_SIZE_BYTES when it is here, else MODEL_REASON;
+#              MMPROJ_PATH and MMPROJ_COUNT of the multimodal projectors beside a GGUF
+#   FABRIC     as fabric.sh says
+#   PORTS      PORT_<port>_STATE (free, busy), and of a listener as far as this user may see: _PID, _PROCESS, _SESSION
+#   WORKLOADS  COUNT, then one section WORKLOAD for each workload of the local executor: local_status.sh without RSS_KIB and port
+#   DOCKER     DOCKER_PRESENT DOCKER_USABLE DOCKER_VERSION DOCKER_REASON, and CONTAINER (JSON: id, name, image, state, status,
+#              labels) once each
+#
+# Exit codes: 0 looked; 2 wrong parameters.
+
+LC_ALL=C
+SMI_FIELDS=name,memory.total,compute_cap,driver_version
+CONTAINER_FORMAT='{"id":{{json .ID}},"name":{{json .Names}},"image":{{json .Image}},"state":{{json .State}},"status":{{json .Status}},"labels":{{json .Labels}}}'
+
+main() {
+  local port
+  for port in "${PORTS[@]}"; do
+    [[ $port =~ ^[1-9][0-9]{0,4}$ ]] || refuse 2 bad_parameter "PORTS holds '$port', which is no TCP port"
+  done
+  SYSFS=${SYSFS:-/sys}
+  resolve_places
+  resolve_hub
+  begin_slow_looks
+  tell_host
+  tell_engine_and_model
+  tell_ports
+  tell_workloads
+  tell_accelerators
+  section FABRIC
+  report_fabric
+  end_section
+  tell_docker
+}
+
+# Programs that take their time run while everything else is looked at.
+begin_slow_looks() {
+  local filters=() name
+  SMI_FD='' VERSION_FD='' LABELLED_FD='' NAMED_FD=''
+  ! find_tool nvidia-smi || exec {SMI_FD}< <(quietly bounded "$REPLY" "--query-gpu=$SMI_FIELDS" --format=csv,noheader,nounits)
+  exec {DISK_FD}< <(quietly disk_room)
+  find_tool docker || return 0
+  DOCKER=$REPLY
+  exec {VERSION_FD}< <(quietly bounded "$DOCKER" version --format '{{.Server.Version}}')
+  exec {LABELLED_FD}< <(quietly bounded "$DOCKER" ps -a --no-trunc --filter label=sparkrun.cluster_id --format "$CONTAINER_FORMAT")
+  for name in "${NAMES[@]}"; do
+    ! valid_name "$name" || filters+=(--filter "name=^/?${name//./\\.}\$")
+  done
+  ((${#filters[@]} == 0)) || exec {NAMED_FD}< <(quietly bounded "$DOCKER" ps -a --no-trunc "${filters[@]}" --format "$CONTAINER_FORMAT")
+}
+
+# COMMAND...: its output, and a last line with its exit code (124: no answer in 5 s).
+bounded() {
+  local status=0
+  timeout -k 1 5 "$@" 2>&1 || status=$?
+  printf '\n%s\n' "$status"
+}
+
+# FD: sets LINES_READ to what bounded printed, and RETURNED to the exit code.
+collect() {
+  local all fd=$1
+  mapfile -t all <&"$fd"
+  exec {fd}<&-
+  RETURNED=${all[-1]:-1}
+  unset 'all[-1]'
+  LINES_READ=()
+  for REPLY in "${all[@]}"; do [[ -z $REPLY ]] || LINES_READ+=("$REPLY"); done
+}
+
+# --- host ------------------------------------------------------------------------------------------------------------------------
+
+resolve_hub() {
+  expand_home "${HF_HOME_OVERRIDE:-${HF_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/huggingface}}"
+  HF_CACHE=${REPLY%/}
+  HUB=$HF_CACHE/hub
+  [[ -n $HF_HOME_OVERRIDE ]] || HUB=${HF_HUB_CACHE:-${HUGGINGFACE_HUB_CACHE:-$HUB}}
+  expand_home "$HUB"
+  HUB=${REPLY%/}
+}
+
+# Free KiB for the sparkrun cache and the hub, one a line.
+disk_room() {
+  local folder
+  for folder in "$CACHE_DIR" "$HUB"; do
+    while [[ -n $folder && ! -e $folder ]]; do folder=${folder%/*}; done
+    timeout 3 df -P -k -- "${folder:-/}" </dev/null 2>/dev/null | {
+      read -r _ && read -r _ _ _ REPLY _ && echo "$REPLY" || echo
+    } || :
+  done
+}
+
+tell_host() {
+  local user='\u' room=()
+  section HOST
+  answer HOSTNAME "$HOSTNAME"
+  answer USER "${user@P}"
+  answer UID "$UID"
+  answer GID "${GROUPS[0]:-}"
+  answer HOME "$HOME"
+  answer SHELL "${SHELL:-}"
+  first_line /proc/sys/kernel/ostype || REPLY=$OSTYPE
+  answer OS "$REPLY"
+  first_line /proc/sys/kernel/osrelease || :
+  answer KERNEL "$REPLY"
+  answer ARCH "$HOSTTYPE"
+  count_cpus
+  answer CPUS "$REPLY"
+  tell_memory
+  answer SPARKRUN_CACHE "$CACHE_DIR"
+  writable_folder "$CACHE_DIR" && answer SPARKRUN_CACHE_WRITABLE 1 || answer SPARKRUN_CACHE_WRITABLE 0
+  answer HF_CACHE "$HF_CACHE"
+  answer HF_HUB_CACHE "$HUB"
+  mapfile -t room <&"$DISK_FD"
+  answer SPARKRUN_CACHE_FREE_KIB "${room[0]:-}"
+  answer HF_CACHE_FREE_KIB "${room[1]:-}"
+  end_section
+}
+
+# CPUs that are online, from a list such as 0-9,12.
+count_cpus() {
+  local list range count=0 IFS=,
+  first_line "$SYSFS/devices/system/cpu/online" || { REPLY=$(nproc) && return; }
+  list=$REPLY
+  for range in $list; do
+    ((count += ${range#*-} - ${range%-*} + 1, 1))
+  done
+  REPLY=$count
+}
+
+tell_memory() {
+  slurp /proc/meminfo || :
+  local table=$REPLY
+  [[ ! $table =~ MemTotal:\ +([0-9]+) ]] || answer MEM_TOTAL_KIB "${BASH_REMATCH[1]}"
+  [[ ! $table =~ MemAvailable:\ +([0-9]+) ]] || answer MEM_AVAILABLE_KIB "${BASH_REMATCH[1]}"
+}
+
+# --- accelerators ----------------------------------------------------------------------------------------------------------------
+
+tell_accelerators() {
+  section ACCEL
+  tell_nvidia
+  tell_amd
+  tell_intel
+  [[ $OSTYPE == darwin* ]] && answer APPLE_PRESENT 1 || answer APPLE_PRESENT 0
+  local devices=("$SYSFS"/class/infiniband/*)
+  answer IB_PRESENT "$((${#devices[@]} > 0))"
+  end_section
+}
+
+tell_nvidia() {
+  local row name memory capability driver gpu=0
+  if [[ -z $SMI_FD ]]; then
+    answer NVIDIA_PRESENT 0
+    answer NVIDIA_GPU_COUNT 0
+    return
+  fi
+  collect "$SMI_FD"
+  if ((RETURNED)); then
+    ((RETURNED != 124)) || LINES_READ=("nvidia-smi did not answer within 5 s")
+    answer NVIDIA_ERROR "${LINES_READ[0]:-nvidia-smi ended with exit code $RETURNED}"
+    return
+  fi
+  answer NVIDIA_PRESENT "$((${#LINES_READ[@]} > 0))"
+  answer NVIDIA_GPU_COUNT "${#LINES_READ[@]}"
+  for row in "${LINES_READ[@]}"; do
+    IFS=, read -r name memory capability driver <<<"${row//, /,}"
+    answer "NVIDIA_GPU_${gpu}_NAME" "$name"
+    answer "NVIDIA_GPU_${gpu}_MEMORY_MIB" "$memory"
+    answer "NVIDIA_GPU_${gpu}_COMPUTE_CAP" "$capability"
+    ((++gpu))
+  done
+  ((gpu == 0)) || answer NVIDIA_DRIVER_VERSION "$driver"
+}
+
+# A KFD node without a gpu_id is a CPU.
+tell_amd() {
+  local node count=0
+  for node in "$SYSFS"/class/kfd/kfd/topology/nodes/*; do
+    ! first_line "$node/gpu_id" || [[ $REPLY == 0 ]] || ((++count))
+  done
+  answer AMD_PRESENT "$((count > 0))"
+  answer AMD_GPU_COUNT "$count"
+}
+
+# PCI vendors: 0x8086 Intel, 0x1da3 Habana (Gaudi).
+tell_intel() {
+  local device present=0 gaudi=0
+  for device in "$SYSFS"/class/accel/accel*/device/vendor; do
+    first_line "$device" || continue
+    [[ $REPLY != 0x1da3 ]] || ((++gaudi))
+    [[ $REPLY != 0x8086 && $REPLY != 0x1da3 ]] || present=1
+  done
+  answer INTEL_PRESENT "$present"
+  answer INTEL_GAUDI_COUNT "$gaudi"
+}
+
+# --- ports, workloads, docker ----------------------------------------------------------------------------------------------------
+
+tell_ports() {
+  local port
+  FD_TABLE=''
+  load_sockets
+  section PORTS
+  for port in "${PORTS[@]}"; do
+    if ! tcp_listener "$port"; then
+      answer "PORT_${port}_STATE" free
+      continue
+    fi
+    answer "PORT_${port}_STATE" busy
+    if find_owner "$LISTEN_INODE"; then
+      answer "PORT_${port}_PID" "$REPLY"
+      ! process_stat "$REPLY" || answer "PORT_${port}_SESSION" "$STAT_SESSION"
+      ! first_line "/proc/$REPLY/comm" || answer "PORT_${port}_PROCESS" "$REPLY"
+    fi
+  done
+  end_section
+}
+
+# INODE: the process that has the socket, if this user may see it.
+find_owner() {
+  local line IFS=$'\n' -
+  [[ -n $FD_TABLE ]] || FD_TABLE=$(ls -l -n /proc/[0-9]*/fd 2>/dev/null) || :
+  set -f
+  for line in $FD_TABLE; do
+    case $line in
+      /proc/*) REPLY=$line ;;
+      *"socket:[$1]")
+        REPLY=${REPLY#/proc/}
+        REPLY=${REPLY%%/*}
+        return
+        ;;
+    esac
+  done
+  return 1
+}
+
+tell_workloads() {
+  local name
+  all_names
+  section WORKLOADS
+  answer COUNT "${#NAMES[@]}"
+  end_section
+  for name in "${NAMES[@]}"; do
+    unset MEMBERS
+    load_workload "$name" || continue
+    judge_workload
+    section WORKLOAD
+    answer_workload "$name"
+    end_section
+  done
+}
+
+tell_docker() {
+  section DOCKER
+  if [[ -n $VERSION_FD ]]; then
+    answer DOCKER_PRESENT 1
+    tell_daemon
+  else
+    answer DOCKER_PRESENT 0
+    answer DOCKER_USABLE 0
+  fi
+  end_section
+}
+
+tell_daemon() {
+  local line fd told=$'\n'
+  collect "$VERSION_FD"
+  if ((RETURNED)); then
+    ((RETURNED != 124)) || LINES_READ=("docker did not answer within 5 s")
+    answer DOCKER_USABLE 0
+    answer DOCKER_REASON "${LINES_READ[0]:-docker version ended with exit code $RETURNED}"
+    return
+  fi
+  answer DOCKER_USABLE 1
+  answer DOCKER_VERSION "${LINES_READ[-1]:-}"
+  for fd in $LABELLED_FD $NAMED_FD; do
+    collect "$fd"
+    ((RETURNED == 0)) || { answer DOCKER_REASON "docker ps: ${LINES_READ[0]:-exit code $RETURNED}" && continue; }
+    for line in "${LINES_READ[@]}"; do
+      [[ $told == *$'\n'"$line"$'\n'* ]] || answer CONTAINER "$line"
+      told+=$line$'\n'
+    done
+  done
+}
+
+main

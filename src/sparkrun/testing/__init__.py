@@ -1,0 +1,7 @@
+"""A test kit for sparkrun itself, for plugins and for recipes: hosts in memory that answer the same scripts."""
+
+from sparkrun.testing.cluster import FakeCluster
+from sparkrun.testing.docker import FakeContainer, FakeDocker
+from sparkrun.testing.host import FakeHost, FakeProcess
+
+__all__ = ["FakeCluster", "FakeContainer", "FakeDocker", "FakeHost", "FakeProcess"]

@@ -1,0 +1,71 @@
+"""Hosts in memory behind the same seam as real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from threading import Event
+
+from sparkrun.core.config import SparkrunConfig
+from sparkrun.core.context import SparkrunContext
+from sparkrun.core.events import Event as ProgressEvent
+from sparkrun.core.remote import RemoteResult, ScriptCall
+from sparkrun.testing.host import FakeHost
+
+
+class FakeCluster:
+    """Named hosts, and a ``sctx`` that reaches them. Every event of an operation is kept in ``events``."""
+
+    def __init__(self, *hosts: str, root: Path, env: Mapping[str, str] | None = None) -> None:
+        self.by_name = {name: FakeHost(name) for name in hosts or ("localhost",)}
+        self.root = root
+        self.events: list[ProgressEvent] = []
+        self.round_trips = 0
+        self._env = {"HOME": str(root), **(env or {})}
+
+    def __getitem__(self, host: str) -> FakeHost:
+        return self.by_name[host]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of all hosts."""
+        return tuple(self.by_name)
+
+    @property
+    def sctx(self) -> SparkrunContext:
+        """A context whose files lie below ``root`` and whose hosts are these."""
+        return SparkrunContext(SparkrunConfig.load(self._env), self, self.root, self.events.append)
+
+    def run(self, host: str, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
+        """What the host answers; an unknown or switched-off one does not."""
+        del timeout_s
+        self.round_trips += 1
+        fake = self.by_name.get(host)
+        if fake is None or not fake.reachable:
+            return RemoteResult(host, 255, stderr=f"ssh: connect to host {host} port 22: No route to host", unreachable=True)
+        code, text = fake.answer(call)
+        return RemoteResult(host, code, text)
+
+    def stream(
+        self,
+        host: str,
+        call: ScriptCall,
+        on_line: Callable[[str], None],
+        *,
+        timeout_s: float | None,
+        stop: Event | None = None,
+    ) -> RemoteResult:
+        """The answer line by line."""
+        del stop
+        result = self.run(host, call, timeout_s=timeout_s or 0)
+        for line in result.stdout.splitlines():
+            on_line(line)
+        return RemoteResult(host, result.returncode, "", result.stderr, result.unreachable)
+
+    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
+        """One after the other, in order."""
+        return tuple(self.run(host, call, timeout_s=timeout_s) for host, call in calls)
+
+    def is_local(self, host: str) -> bool:
+        """Only ``localhost`` is this machine."""
+        return host == "localhost"

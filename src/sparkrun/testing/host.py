@@ -1,0 +1,189 @@
+"""One host in memory: its hardware, its files, its processes, and the answers it gives to scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from sparkrun.core.remote import Params, ScriptCall
+from sparkrun.testing.answers import lines, section
+from sparkrun.testing.docker import FakeDocker
+
+GIB = 1024**3
+
+
+class FakeProcess:
+    """A workload's process. ``log`` is what the engine has said; ``dies_with`` makes it end before it is ready."""
+
+    def __init__(self, name: str, params: Params, pid: int, *, log: Iterable[str] = ()) -> None:
+        self.name = name
+        self.params = params
+        self.pid = pid
+        self.log = list(log)
+        self.exit_code: int | None = None
+        labels = json.loads(str(params.get("LABELS", "{}")))
+        self.labels: dict[str, object] = labels
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return self.exit_code is None
+
+
+class FakeHost:
+    """State that a test sets up, and ``answer``: what the real script would print.
+
+    ``refuse(script)`` lets a script fail; ``dies_with`` is the exit code with which the next engine ends instead of becoming ready.
+    ``fabric`` is what it answers about its network.
+    """
+
+    def __init__(self, name: str, *, gpus: int = 0, memory_bytes: int = 121 * GIB) -> None:
+        self.name = name
+        self.gpus = gpus
+        self.memory_bytes = memory_bytes
+        self.programs: dict[str, str] = {"llama-server": "/usr/bin/llama-server"}
+        self.models: dict[str, str] = {}
+        self.ports: dict[int, tuple[int, str]] = {}
+        self.processes: dict[str, FakeProcess] = {}
+        self.docker = FakeDocker(self)
+        self.fabric: dict[str, str] = {}
+        self.cache_writable = True
+        self.reachable = True
+        self.dies_with: int | None = None
+        self.never_ready: str | None = None
+        self.engine_log: list[str] = ["loading model", "listening"]
+        self.ran: list[ScriptCall] = []
+        self._refused: dict[str, str] = {}
+        self._hooks: dict[str, Callable[[], None]] = {}
+        self._next_pid = 1000
+
+    def refuse(self, script: str, message: str = "refused") -> None:
+        """Let a script fail from now on."""
+        self._refused[script] = message
+
+    def on(self, script: str, hook: Callable[[], None]) -> None:
+        """Call ``hook`` just before a script takes effect: to interrupt, to cut the host off, to change it."""
+        self._hooks[script] = hook
+
+    def answer(self, call: ScriptCall) -> tuple[int, str]:
+        """Exit code and output of a script."""
+        self.ran.append(call)
+        if hook := self._hooks.get(call.name):
+            hook()
+        if call.name in self._refused:
+            return 1, lines({"MESSAGE": self._refused[call.name]})
+        handler: Callable[[ScriptCall], tuple[int, str]] = self.docker.answers(call.name) or getattr(self, f"_{call.name}")
+        return handler(call)
+
+    def _observe(self, call: ScriptCall) -> tuple[int, str]:
+        engine = str(call.params.get("ENGINE", ""))
+        model = str(call.params.get("MODEL", ""))
+        ports = [int(port) for port in call.params.get("PORTS", ())]
+        return 0, "".join(
+            (
+                section("HOST", {**_identity(self), "SPARKRUN_CACHE_WRITABLE": "1" if self.cache_writable else "0"}),
+                section("ACCEL", self._accelerators()),
+                section("FABRIC", self.fabric),
+                section("ENGINE", {"ENGINE_PATH": self.programs.get(engine, "")}),
+                section("MODEL", self._model(model)),
+                section("PORTS", {key: value for port in ports for key, value in self._port(port).items()}),
+                *(section("WORKLOAD", self._workload(process)) for process in self.processes.values()),
+                section("DOCKER", self.docker.facts()),
+            )
+        )
+
+    def _local_start(self, call: ScriptCall) -> tuple[int, str]:
+        name = str(call.params["NAME"])
+        old = self.processes.get(name)
+        if old and old.alive:
+            return 3, lines({"REASON": "alive", "MESSAGE": f"{name} runs already"})
+        self._next_pid += 1
+        process = FakeProcess(name, {**call.params, **call.secrets}, self._next_pid, log=self.engine_log)
+        process.exit_code = self.dies_with
+        self.processes[name] = process
+        port = process.labels.get("port")
+        if process.alive and isinstance(port, int):
+            self.ports[port] = (process.pid, "llama-server")
+        return 0, lines({"PID": str(process.pid), "LOG_FILE": f"/logs/{name}.log"})
+
+    def _local_stop(self, call: ScriptCall) -> tuple[int, str]:
+        said = []
+        for name in call.params.get("NAMES", ()):
+            process = self.processes.get(name)
+            launch = call.params.get("ONLY_LAUNCH")
+            if process is None or (launch and process.params.get("LAUNCH") != launch):
+                said.append(("GONE", name))
+                continue
+            del self.processes[name]
+            self.ports = {port: holder for port, holder in self.ports.items() if holder[0] != process.pid}
+            said.append(("STOPPED", name))
+        return 0, "".join(f"{word}={name}\n" for word, name in said)
+
+    def _local_status(self, call: ScriptCall) -> tuple[int, str]:
+        wanted = set(call.params.get("NAMES", ()))
+        shown = [process for process in self.processes.values() if not wanted or process.name in wanted]
+        return 0, "".join(section("WORKLOAD", self._workload(process)) for process in shown)
+
+    def _local_logs(self, call: ScriptCall) -> tuple[int, str]:
+        process = self.processes[str(call.params["NAME"])]
+        last = str(call.params.get("LINES", ""))
+        kept = process.log[-int(last) :] if last else process.log
+        return 0, "".join(f"{line}\n" for line in kept[int(str(call.params.get("SKIP", "0"))) :])
+
+    def _local_evidence(self, call: ScriptCall) -> tuple[int, str]:
+        process = self.processes[str(call.params["NAME"])]
+        code = "" if process.exit_code is None else str(process.exit_code)
+        return 0, section("EVIDENCE", [("EXIT_CODE", code), *(("LOG", line) for line in process.log)])
+
+    def _ready(self, call: ScriptCall) -> tuple[int, str]:
+        process = self.processes.get(str(call.params.get("WATCH_NAME", "")))
+        watched = process or self.docker.containers.get(str(call.params.get("WATCH_CONTAINER", "")))
+        if watched is None or not watched.alive:
+            return 1, section("READY", {"STAGE": "port", "READY": "0", "REASON": "died"})
+        if self.never_ready:
+            return 1, section("READY", {"READY": "0", "REASON": self.never_ready})
+        return 0, section("READY", {"STAGE": "port", "PORT_OPEN_MS": "40", "HEALTH_MS": "50", "FIRST_TOKEN_MS": "90", "READY": "1"})
+
+    def _accelerators(self) -> dict[str, str]:
+        answers = {"NVIDIA_PRESENT": "1" if self.gpus else "0", "NVIDIA_GPU_COUNT": str(self.gpus)}
+        for index in range(self.gpus):
+            answers |= {f"NVIDIA_GPU_{index}_NAME": "NVIDIA GB10", f"NVIDIA_GPU_{index}_MEMORY_MIB": "[N/A]"}
+        return answers
+
+    def _model(self, model: str) -> dict[str, str]:
+        if path := self.models.get(model):
+            return {"MODEL_KIND": "path", "MODEL_PATH": path, "MODEL_SIZE_BYTES": "1000"}
+        return {"MODEL_KIND": "none", "MODEL_REASON": "no such file"}
+
+    def _port(self, port: int) -> dict[str, str]:
+        holder = self.ports.get(port)
+        if holder is None:
+            return {f"PORT_{port}_STATE": "free"}
+        return {f"PORT_{port}_STATE": "busy", f"PORT_{port}_PID": str(holder[0]), f"PORT_{port}_PROCESS": holder[1]}
+
+    def _workload(self, process: FakeProcess) -> dict[str, str]:
+        answers = {
+            "NAME": process.name,
+            "CLUSTER_ID": str(process.params.get("CLUSTER_ID", "")),
+            "OWNER": "sparkrun",
+            "STATE": "running" if process.alive else "exited",
+            "PID": str(process.pid),
+            "LABELS": json.dumps(process.labels),
+        }
+        if process.alive:
+            return {**answers, "UPTIME_S": "5", "PORT_STATE": "listening", "HEALTH": "200"}
+        return {**answers, "EXIT_CODE": str(process.exit_code)}
+
+
+def _identity(host: FakeHost) -> dict[str, str]:
+    kib = str(host.memory_bytes // 1024)
+    return {
+        "HOSTNAME": host.name,
+        "USER": "spark",
+        "HOME": "/home/spark",
+        "ARCH": "aarch64",
+        "CPUS": "20",
+        "MEM_TOTAL_KIB": kib,
+        "MEM_AVAILABLE_KIB": kib,
+        "SPARKRUN_CACHE": "/home/spark/.cache/sparkrun",
+    }
