@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
 LINKS = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
-NOT_HERE = ("spark-1", "@official", "git clone", "./dev.sh", "# not run", "-f")
+NOT_HERE = ("spark-1", "@official", "git clone", "./dev.sh", "# not run")
 
 
 def examples(page: Path) -> Iterator[tuple[str, list[str]]]:

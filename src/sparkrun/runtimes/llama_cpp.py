@@ -155,7 +155,7 @@ class LlamaCppRuntime(RuntimePlugin):
                 hint="install llama.cpp there, or: pip install 'sparkrun[local]'",
             )
         text = replace_engine_words(call, [quote_word(facts.embedded_python), "-m", EMBEDDED_MODULE])
-        return draft.became(text, f"no llama-server on {facts.host}: its place takes the embedded engine (xllamacpp)")
+        return draft.became(text, f"no llama-server on {facts.host}: the embedded engine (xllamacpp) takes its place")
 
 
 def _wanted_projector(ctx: CommandContext) -> ConfigValue:
