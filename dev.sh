@@ -28,7 +28,7 @@ usage() {
 usage: ./dev.sh COMMAND [ARGS]      source dev.sh: activate the environment in this shell
 
   demo          serve a small model on this machine without Docker, ask it something, stop it
-  test [ARGS]   unit tests, then end-to-end tests; with ARGS, pytest with those
+  test [ARGS]   unit tests, tests with real programs, end-to-end tests; with ARGS, pytest with those
   e2e [ARGS]    end-to-end tests only
   lint          ruff, mypy, the floors, the versions
   bench [NAME]  benchmarks, ours beside a baseline
@@ -77,7 +77,8 @@ run_tests() {
     local failed=0
     enter_environment
     rm -f "$STATE"/tests-*.xml
-    pytest_suite unit -n auto -m 'not e2e' || failed=1
+    pytest_suite unit -n auto -m 'not e2e and not tools' || failed=1
+    pytest_suite tools -n auto -m 'tools and not e2e' || failed=1
     pytest_suite e2e -m e2e || failed=1
     python scripts/count_tests.py "$STATE"/tests-*.xml || failed=1
     return "$failed"

@@ -6,12 +6,13 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from benchmarks import report, startup
+from benchmarks import fanout, report, startup
 from benchmarks.measure import BenchmarkError, Timing
 
 # A benchmark is a function from the number of rounds to its timings, the baseline's first.
 BENCHMARKS: dict[str, Callable[[int], list[Timing]]] = {
     "startup": startup.measure,
+    "fanout": fanout.measure,
 }
 
 

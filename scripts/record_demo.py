@@ -17,7 +17,8 @@ WIDTH = 112
 
 def main() -> int:
     """Record the demo; the picture is only replaced when it succeeded."""
-    ended = subprocess.run([sys.executable, ROOT / "scripts/demo.py"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+    demo = [sys.executable, ROOT / "scripts/demo.py"]
+    ended = subprocess.run(demo, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
     console = Console(record=True, width=WIDTH, file=Path("/dev/null").open("w"))  # noqa: SIM115 - nothing is shown here
     console.print(Text("$ ./dev.sh demo", style="bold"))
     for line in ended.stdout.splitlines():

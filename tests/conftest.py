@@ -10,6 +10,24 @@ import pytest
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.testing import FakeCluster
 
+REAL_PROGRAMS = (
+    "scripts_host/",
+    "core/registry/",
+    "core/test_resolve.py",
+    "core/test_catalog.py",
+    "core/test_mods.py",
+    "embedded/test_llama_server.py",
+)
+"""Tests that run real programs: the unit suite leaves them out, so that it stays a matter of seconds."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the marker ``tools`` by place."""
+    root = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(root).as_posix().startswith(REAL_PROGRAMS):
+            item.add_marker(pytest.mark.tools)
+
 
 @pytest.fixture(autouse=True)
 def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

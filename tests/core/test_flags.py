@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
 
 import pytest
@@ -100,7 +101,19 @@ def test_skipped_keys_are_not_rendered() -> None:
 
 
 @given(VALUES)
-def test_rendered_text_is_one_word(value: str) -> None:
+def test_rendered_text_is_what_a_parser_of_options_reads(value: str) -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False, prefix_chars="-")
+    parser.add_argument("--port")
+    assert parser.parse_args(rendered(port=value)).port == value
+
+
+@pytest.mark.parametrize("value", ["-x", "--flag", "-:"])
+def test_a_value_that_looks_like_an_option_is_joined_to_its_flag(value: str) -> None:
+    assert rendered(port=value) == [f"--port={value}"]
+
+
+@pytest.mark.parametrize("value", ["-", "-1", "-0.5", "a-b"])
+def test_other_values_stay_words_of_their_own(value: str) -> None:
     assert rendered(port=value) == ["--port", value]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import shlex
 import socket
 import threading
@@ -40,7 +41,7 @@ def kind_of(result: RemoteResult) -> FailureKind | None:
 
 
 def options_of(words: list[str]) -> list[str]:
-    return [value for flag, value in zip(words, words[1:], strict=False) if flag == "-o"]
+    return [value for flag, value in itertools.pairwise(words) if flag == "-o"]
 
 
 # --- one host ---
@@ -142,7 +143,8 @@ def test_results_come_in_the_order_of_the_hosts_and_one_that_hangs_delays_none(s
     ssh.host("off", "exec sleep 300")
     done: list[str] = []
     sessions = [
-        Session(host, f"echo {host}", timeout_s=20, connect_timeout_s=0.5, on_line=done.append) for host in ("off", "spark-1", "spark-2")
+        Session(host, f"echo {host}; exit", timeout_s=20, connect_timeout_s=0.5, on_line=done.append)
+        for host in ("off", "spark-1", "spark-2")
     ]
     results = run_sessions(sessions, SshSettings(max_parallel=2))
     assert [(each.host, each.ok) for each in results] == [("off", False), ("spark-1", True), ("spark-2", True)]
@@ -181,7 +183,7 @@ def test_lines_are_handed_on_while_the_script_runs(ssh: FakeSsh, tmp_path: Path)
         seen.append(line)
         (tmp_path / "go").touch()
 
-    text = f"echo one; until test -e {tmp_path}/go; do read -r -t 0.01 <><(:) || :; done; echo two"
+    text = f"echo one; until test -e {tmp_path}/go; do read -r -t 0.01 <><(:) || :; done; echo two; exit"
     (result,) = run_sessions([Session("spark-1", text, 20, on_line=take)], PLAIN)
     assert (seen, result.stdout, result.ok) == (["one", "two"], "", True)
 

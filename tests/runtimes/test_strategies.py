@@ -112,7 +112,7 @@ def test_ray_grows_from_its_head() -> None:
     assert told(stages) == ["start 0 until wait_port", "start 1, start 2 until wait_ray"]
     joined = stages[1].until
     assert joined is not None
-    assert (joined.host, joined.call.params["N"], joined.call.params["WATCH_CONTAINER"]) == ("h0", "3", "job_0")
+    assert (joined.host, joined.call.params["NODES"], joined.call.params["WATCH_CONTAINER"]) == ("h0", "3", "job_0")
 
 
 def test_mpi_finds_its_workers_there() -> None:

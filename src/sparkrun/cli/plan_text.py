@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sparkrun.core.plan import mask
+from sparkrun.orchestration.docker import docker_text
 
 if TYPE_CHECKING:
     from sparkrun.api import LaunchPlan, RunResult
@@ -72,7 +73,7 @@ def _container_lines(rank: RankPlan) -> Iterator[str]:
         else:
             lines.append([word])
     shown = [line for line in lines if line[0] != "-e" and not (line[0] == "--label" and line[-1].startswith("sparkrun."))]
-    yield from (f"{' '.join(line)} \\" for line in shown)
+    yield from (f"{docker_text(line)} \\" for line in shown)
     yield str(rank.image)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -69,6 +70,11 @@ def override_options(command: F) -> F:
 @click.option("--no-ready-wait", is_flag=True, help="Return once it is started.")
 @click.option("--foreground", is_flag=True, help="Stay attached: Ctrl-C stops the engine, its end ends the command.")
 @click.option("--keep-on-failure", is_flag=True, help="Leave what a failed launch started, to look at it.")
+@click.option("--rootful", is_flag=True, help="Run containers privileged and as the image's own user.")
+@click.option("--memory-limit", metavar="SIZE", help="Memory limit of each container, for example 32G.")
+@click.option("--restart", metavar="POLICY", hidden=True)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the containers.")
+@click.option("--executor-args", metavar="WORDS", hidden=True)
 @click.option("--trust", is_flag=True, help="Let the recipe's hooks, mods and host settings run this once.")
 @click.option("--solo", is_flag=True, hidden=True)
 @click.option("--scheduler", metavar="NAME", hidden=True)
@@ -115,6 +121,11 @@ def _run_options(recipe: str, extra_args: tuple[str, ...], *, as_json: bool, giv
         stream_log=not quiet,
         keep_on_failure=given["keep_on_failure"],
         probe=given["probe"],
+        rootful=given["rootful"],
+        labels=_pairs("--label", given["labels"]),
+        executor_args=tuple(shlex.split(given["executor_args"] or "")),
+        executor_config={key: given[key] for key in ("memory_limit",) if given[key]}
+        | ({"restart_policy": given["restart"]} if given["restart"] else {}),
         trust=given["trust"],
         solo=given["solo"],
         scheduler=given["scheduler"],
@@ -129,6 +140,16 @@ def _variables(texts: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"-e {text}: NAME=VALUE is wanted")
         variables[name] = value
     return variables
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"{option} {text}: KEY=VALUE is wanted")
+        pairs[key] = value
+    return pairs
 
 
 def _show_plan(options: RunOptions, sctx: SparkrunContext, *, as_json: bool) -> int:

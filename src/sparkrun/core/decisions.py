@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -12,6 +13,7 @@ from sparkrun.core.context import SparkrunContext
 from sparkrun.core.effective import EffectiveConfig
 from sparkrun.core.errors import PlacementError
 from sparkrun.core.fabric import Fabric, FabricOptions, select_fabric
+from sparkrun.core.fabric.bootstrap import is_loopback
 from sparkrun.core.facts import HostFacts
 from sparkrun.core.hardware import HostHardware
 from sparkrun.core.hosts import parse_host
@@ -248,9 +250,15 @@ def _around_the_ring(placement: Placement, ring: Sequence[str]) -> Placement:
 def _contexts(
     request: Request, config: EffectiveConfig, placement: Placement, facts: Mapping[str, HostFacts], fabric: Fabric | None
 ) -> tuple[RankContext, ...]:
-    addresses = {host: (fabric.hosts[host].node_address if fabric else None) or parse_host(host).name for host in placement.hosts}
+    addresses = {host: (fabric.hosts[host].node_address if fabric else None) or _known_name(facts[host]) for host in placement.hosts}
     ports = RankPorts(rendezvous=_free_port(request.runtime.first_port(config), [facts[host] for host in placement.hosts]))
     return rank_contexts(placement, request.runtime.replica_size(config), addresses, ports)
+
+
+def _known_name(facts: HostFacts) -> str:
+    """How others may call a host of which no address is known; never loopback, which means each of them itself."""
+    name = parse_host(facts.host).name
+    return facts.hostname or socket.gethostname() if is_loopback(name) or name == "localhost" else name
 
 
 def _free_port(first: int, hosts: Sequence[HostFacts]) -> int:

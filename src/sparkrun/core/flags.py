@@ -46,6 +46,7 @@ class FlagKind(Enum):
     """``--no-flag`` when false, nothing when true: on is what the engine does anyway."""
 
 
+_NUMBER = re.compile(r"-\.?\d[\d.eE+-]*")
 _PLACEHOLDER = re.compile(r"\{[A-Za-z_]\w*\}", re.ASCII)
 _SWITCHES = frozenset({FlagKind.PRESENCE, FlagKind.NEGATABLE, FlagKind.ONLY_OFF})
 
@@ -81,7 +82,10 @@ class Flag(NamedTuple):
             return ()
         if self.kind in _SWITCHES:
             return self._switch_words(truth(value))
-        return (self.flag, *self._value_words(value))
+        words = self._value_words(value)
+        if len(words) == 1 and _looks_like_a_flag(unquote(words[0])):
+            return (f"{self.flag}={words[0]}",)
+        return (self.flag, *words)
 
     def _switch_words(self, on: bool) -> tuple[str, ...]:
         if on:
@@ -227,6 +231,11 @@ def _literal(call: EngineCall, flag: Flag) -> str | bool | None:
     return None if value is True or _PLACEHOLDER.search(value) else value
 
 
+def _looks_like_a_flag(text: str) -> bool:
+    """Whether an engine would take a value for an option of its own: argparse wants such a one joined to its flag."""
+    return text.startswith("-") and text != "-" and not _NUMBER.fullmatch(text)
+
+
 def _configured(flag: Flag, config: Mapping[str, ConfigValue]) -> ConfigValue:
     """The value of the key or, where that is not set, of the first alias that is."""
     return next((config[key] for key in (flag.key, *flag.aliases) if not is_off(config.get(key))), None)
@@ -238,8 +247,12 @@ def _set_value(call: EngineCall, flag: Flag, words: tuple[str, ...]) -> Edit:
         return _edit(call, flag, "removed", uses, removal_edits(call, flag.form)) if uses else _unchanged(call, flag)
     if not uses:
         return _edit(call, flag, "added", uses, insertion_edits(call, words))
-    if all(_given(use) == tuple(map(unquote, words[1:])) for use in uses):
+    joined = len(words) == 1
+    values = (unquote(words[0].removeprefix(f"{flag.flag}=")),) if joined else tuple(map(unquote, words[1:]))
+    if all(_given(use) == values and (use.joined is not None or not joined) for use in uses):
         return _unchanged(call, flag)
+    if joined:
+        return _edit(call, flag, "replaced", uses, swap_edits(call, flag.form, words))
     return _edit(call, flag, "replaced", uses, replacement_edits(call, flag.form, words[1:]))
 
 

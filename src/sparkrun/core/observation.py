@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import HostUnreachableError
 from sparkrun.core.facts import HostFacts, Unreachable
@@ -25,11 +27,19 @@ def observe_request(request: Request, sctx: SparkrunContext) -> dict[str, HostFa
 
 
 def assume_request(request: Request, sctx: SparkrunContext) -> dict[str, HostFacts]:
-    """Facts without a network: this machine is looked at, any other host is assumed."""
+    """Facts without a network: this machine is looked at, any other host is assumed.
+
+    A machine without accelerators is assumed to have some where images are run: people plan on their laptops.
+    """
     local = [host for host in request.selection.hosts if sctx.runner.is_local(host)]
     found = observe_hosts(local, _question(request), sctx.runner, _beside(request))
-    seen = {facts.host: facts for facts in found if isinstance(facts, HostFacts)}
+    seen = {facts.host: _planned(facts, request) for facts in found if isinstance(facts, HostFacts)}
     return {host: seen.get(host) or HostFacts(host=host, assumed=True) for host in request.selection.hosts}
+
+
+def _planned(facts: HostFacts, request: Request) -> HostFacts:
+    bare = request.executor.uses_images and not facts.hardware.accelerators and not request.runtime.runs_on_cpu
+    return msgspec.structs.replace(facts, assumed=True) if bare else facts
 
 
 def _beside(request: Request) -> tuple[Executor, ...]:

@@ -86,7 +86,10 @@ def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: Ru
         mounts=mounts,
         gpu_vendor=hardware.vendor,
         gpu_access_mode="gpus" if hardware.vendor == "nvidia" else None,
-        docker_args=request.runtime.get_extra_docker_opts(context),
+        rootful=request.options.rootful,
+        labels=request.options.labels,
+        missing_mounts=request.missing_mounts,
+        docker_args=(*request.runtime.get_extra_docker_opts(context), *request.options.executor_args),
         gated=bool(request.recipe.pre_exec or request.mods),
     )
 

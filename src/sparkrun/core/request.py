@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal, cast, get_args
 
 import msgspec
 
@@ -10,15 +11,16 @@ from sparkrun.core.bootstrap import Plugins
 from sparkrun.core.cluster_manager import Cluster, cluster_env
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.effective import EffectiveConfig, Tiers, build_effective, parse_overrides
-from sparkrun.core.errors import HostsError, RecipeError
+from sparkrun.core.errors import HostsError, RecipeError, UsageError
 from sparkrun.core.events import Detail, Note, Warn
 from sparkrun.core.hosts import HostSelection, resolve_hosts
 from sparkrun.core.model_source import ModelSource, parse_model
 from sparkrun.core.mods import FoundMod, ModNotFoundError, find_mods
 from sparkrun.core.readiness import Readiness, resolve_readiness
 from sparkrun.core.recipe import Finding, Recipe
+from sparkrun.core.recipe.memory import fraction_problem, takes_gib
 from sparkrun.core.recipe.schema import ConditionalOverride, Values
-from sparkrun.core.recipe.validate import validate
+from sparkrun.core.recipe.validate import PLAIN_SURROUNDINGS, validate
 from sparkrun.core.registry import RegistryManager
 from sparkrun.core.resolve import resolve_context, resolve_recipe
 from sparkrun.core.run_options import RunOptions
@@ -30,6 +32,8 @@ from sparkrun.orchestration.executor import Executor, ExecutorConfig, ExecutorLa
 from sparkrun.runtimes.base import RuntimePlugin
 from sparkrun.utils.text import did_you_mean
 
+MissingMounts = Literal["fail", "warn", "ignore"]
+MEMORY_SHARE = "gpu_memory_utilization"
 TOLD_ONLY = frozenset({"duplicate-key"})
 """Errors of a recipe that its author has to mend, and that do not keep it from running."""
 
@@ -50,6 +54,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     mods: tuple[FoundMod, ...] = ()
     user_defaults: Values = {}
     cluster_env: dict[str, str] = {}
+    missing_mounts: MissingMounts = "fail"
+    """What a mount whose source is missing on a host does to the launch."""
 
     @property
     def cluster(self) -> Cluster | None:
@@ -101,8 +107,10 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
         mods=_mods(recipe, sctx, fetch=fetch),
         user_defaults=user_defaults if isinstance(user_defaults, dict) else {},
         cluster_env=cluster_env(cluster, sctx.config) if cluster else {},
+        missing_mounts=_missing_mounts(sctx),
     )
     _refuse_unsupported(request)
+    _refuse_memory_in_gib(request)
     return request
 
 
@@ -139,7 +147,8 @@ def executor_warnings(request: Request) -> Iterator[str]:
 
 
 def _finding_text(finding: Finding) -> str:
-    return f"{finding.where}: {finding.message}" if finding.where else finding.message
+    text = f"{finding.where}: {finding.message}" if finding.where else finding.message
+    return f"{text} ({finding.fix})" if finding.fix and finding.severity != "error" else text
 
 
 def _executor_layers(
@@ -176,6 +185,11 @@ def _scheduler(options: RunOptions, recipe: Recipe, cluster: Cluster | None, plu
     return resolve_scheduler(layers, plugins.scheduler)
 
 
+def _missing_mounts(sctx: SparkrunContext) -> MissingMounts:
+    said = sctx.config.text("mounts.missing_source", "fail")
+    return cast("MissingMounts", said) if said in get_args(MissingMounts) else "fail"
+
+
 def _this_machine(executor: Executor, sctx: SparkrunContext) -> HostSelection:
     """A recipe for plain processes needs no host to be named: this machine is one."""
     if executor.uses_images:
@@ -183,6 +197,15 @@ def _this_machine(executor: Executor, sctx: SparkrunContext) -> HostSelection:
         raise HostsError("no hosts specified", hint=hint)
     sctx.emit(Note("no hosts named: serving on this machine"))
     return HostSelection(("localhost",), "this machine")
+
+
+def _refuse_memory_in_gib(request: Request) -> None:
+    """A share of memory that looks like a size, whoever gave it; in the recipe itself checking finds it with its place."""
+    config = request.configuration()
+    if config.origin(MEMORY_SHARE) not in ("override", "user") or takes_gib(request.recipe.command, MEMORY_SHARE):
+        return
+    if problem := fraction_problem(MEMORY_SHARE, config.get(MEMORY_SHARE), PLAIN_SURROUNDINGS.memory_gib):
+        raise UsageError(problem, hint="give a fraction between 0 and 1")
 
 
 def _refuse_unsupported(request: Request) -> None:

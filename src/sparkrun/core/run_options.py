@@ -26,6 +26,12 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: str | None = None
     solo: bool = False
     """One node, whatever the recipe's parallelism would allow."""
+    rootful: bool = False
+    """Run containers privileged and as the image's own user."""
+    labels: dict[str, str] = {}
+    """Further labels of the containers."""
+    executor_args: tuple[str, ...] = ()
+    """Further words for ``docker run``, just before the image."""
     trust: bool = False
     """Let the recipe's hooks and host settings run this once."""
     executor_config: dict[str, ConfigValue] = {}

@@ -213,7 +213,8 @@ def _command(session: Session) -> str:
 
 def _stdin(session: Session, *, way: Way) -> tuple[bytes, bytes]:
     """What is sent at once, and what only after the host has answered."""
-    text = session.text.encode("utf-8", "surrogateescape")
+    # Nothing may follow the last line: a script takes more input for the end of its lifeline.
+    text = (session.text if session.text.endswith("\n") else f"{session.text}\n").encode("utf-8", "surrogateescape")
     if (password := _password(session)) is not None:
         return f"{password}\n".encode(), f"{SCRIPT_MARK}\n".encode() + text
     if way is Way.LOCAL and session.root is None:

@@ -83,7 +83,7 @@ def plan_ray(ctx: PlanContext, port: int) -> tuple[Stage, ...]:
         "HOST": address, "PORT": str(port), "TIMEOUT_S": str(RAY_HEAD_TIMEOUT_S), **watch,
     })  # fmt: skip
     joined = _wait(ctx.head.host, f"wait until {len(ctx.ranks)} Ray nodes have joined", "wait_ray", {
-        "N": str(len(ctx.ranks)), "TIMEOUT_S": str(RAY_JOIN_TIMEOUT_S), **watch,
+        "NODES": str(len(ctx.ranks)), "TIMEOUT_S": str(RAY_JOIN_TIMEOUT_S), **watch,
     })  # fmt: skip
     return (
         *_prepared(ctx),

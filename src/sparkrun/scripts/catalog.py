@@ -50,7 +50,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
         ("RUN", "SECRET_ENVS", "CREATE", "CHECKED"),
     ),
     "docker_gate": ScriptSpec(_DOCKER, ("NAME", "GATE", "CACHE")),
-    "docker_copy": ScriptSpec(_DOCKER, ("NAME", "DEST", "ARCHIVE", "CACHE")),
+    "docker_copy": ScriptSpec(_DOCKER, ("NAME", "DEST", "ARCHIVE")),
     "docker_exec": ScriptSpec(
         _DOCKER,
         ("NAME", "COMMAND", "USER_NAME", "FOLDER", "TIMEOUT_S", "HEAD", "TAIL", "LIFELINE", "CACHE"),

@@ -301,7 +301,7 @@ class _Loop:
             self._close(live, fd)
             return
         self._forget(fd)
-        if live.opened and not live.task.keep_stdin:
+        if (live.opened or not live.task.rest) and not live.task.keep_stdin:
             self._close(live, fd)
 
     def _settle(self) -> None:

@@ -1,0 +1,61 @@
+"""Trouble reports as tests: typed as a user types them, without a network, in an empty home."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from sparkrun.cli.root import run_command
+
+
+class Said(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The plan of a dry run."""
+        plan: dict[str, Any] = json.loads(self.out)
+        return plan
+
+    def command(self, rank: int = 0) -> str:
+        """What a rank would run."""
+        text: str = self.plan["ranks"][rank]["command"]
+        return text
+
+    def words(self, rank: int = 0) -> list[str]:
+        """The same as the shell reads it."""
+        return shlex.split(self.command(rank))
+
+
+@pytest.fixture
+def sparkrun(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """Type a command line."""
+
+    def run(*words: str) -> Said:
+        capsys.readouterr()
+        code = run_command(words)
+        out, err = capsys.readouterr()
+        return Said(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def plan(sparkrun: Callable[..., Said], tmp_path: Path) -> Callable[..., Said]:
+    """Plan a launch of a recipe's text on host ``h1``, or on those given."""
+
+    def dry_run(text: str, *words: str, hosts: str = "h1") -> Said:
+        file = tmp_path / "case.yaml"
+        file.write_text(text)
+        return sparkrun("run", str(file), "-H", hosts, "--dry-run", "--json", *words)
+
+    return dry_run
