@@ -14,8 +14,10 @@ class NotApprovedError(RecipeError):
 
 def needs_approval(request: Request) -> tuple[str, ...]:
     """What an untrusted recipe would run besides its engine, a line each; empty when nobody needs to be asked."""
-    if request.trust.trusted or request.options.trust:
+    if request.options.trust:
         return ()
+    if request.trust.trusted:
+        return tuple(f"mod {mod.reference} of the registry {mod.registry}, which is not trusted" for mod in request.untrusted_mods)
     return tuple(f"{action.key} in {action.place}: {action.text}" for action in host_actions(request.recipe))
 
 
@@ -24,7 +26,7 @@ def require_approval(request: Request, sctx: SparkrunContext) -> None:
     actions = needs_approval(request)
     if not actions:
         return
-    why = f"{request.recipe.source.ref} wants to run, and {request.trust.reason}"
+    why = f"{request.recipe.source.ref} wants to run" + ("" if request.trust.trusted else f", and {request.trust.reason}")
     if sctx.approve is None:
         raise NotApprovedError(
             f"{why}:\n  " + "\n  ".join(actions), hint="read them, then run again with --trust; there is no terminal to ask on"

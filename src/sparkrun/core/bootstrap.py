@@ -20,10 +20,10 @@ from sparkrun.core.features import feature_enabled, feature_variable
 from sparkrun.core.plugin import SparkrunPlugin
 from sparkrun.core.scheduler import Scheduler
 from sparkrun.orchestration.executor import Executor
-from sparkrun.runtimes.base import RuntimePlugin
 from sparkrun.utils.text import did_you_mean
 
 if TYPE_CHECKING:
+    from sparkrun.runtimes.base import RuntimePlugin
     from sparkrun.transports.base import Transport
 
 _NAMING = "plugin_name = "

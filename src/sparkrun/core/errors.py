@@ -133,6 +133,6 @@ class IncompatibleHardwareError(SparkrunError):
         needs = f"{runtime} needs" if runtime else "needs"
         super().__init__(
             f"{host}: {needs} '{capability}', the host has {found or 'no accelerator'}",
-            hint="choose another host with -H, or another runtime with --runtime",
+            hint="choose another host with -H, or a recipe whose runtime suits this one",
         )
         self.host, self.capability, self.runtime = host, capability, runtime

@@ -15,7 +15,7 @@ from sparkrun.orchestration.executor import JobLabels
 from sparkrun.runtimes.environment import LaunchFields, merge_tiers, render_recipe_env
 from sparkrun.runtimes.model_files import CONTAINER_HF_HOME
 from sparkrun.runtimes.ranks import RankContext, with_env_keys, with_peers
-from sparkrun.runtimes.runtime_cache import CONTAINER_CACHE, CacheKey, CacheSettings, RuntimeCache, plan_runtime_cache
+from sparkrun.runtimes.runtime_cache import CONTAINER_CACHE, CacheKey, CacheSettings, RuntimeCache, cache_settings, plan_runtime_cache
 
 HF_CACHE = "~/.cache/huggingface"
 """Where a host keeps models when it does not say otherwise."""
@@ -103,7 +103,8 @@ def _environment(decided: Decided, rank: RankContext, collective: Mapping[str, s
         collective,
         cache.env if cache else {},
         request.runtime.get_extra_env(context),
-        decided.platform(rank.host).env(request.runtime.plugin_name) if in_container else _visible_gpus(decided, rank),
+        decided.platform(rank.host).env(request.runtime.plugin_name) if in_container else {},
+        _visible_gpus(decided, rank),
         _people(decided, rank, cache),
         request.runtime.get_container_env(context) if in_container else {},
     )
@@ -122,7 +123,11 @@ def _people(decided: Decided, rank: RankContext, cache: RuntimeCache | None) -> 
 
 
 def _visible_gpus(decided: Decided, rank: RankContext) -> dict[str, str]:
-    access = DEVICE_ACCESS.get(decided.hardware[rank.host].vendor or "")
+    """Which accelerators a process may use. In a container with NVIDIA's the toolkit hands in only those, and numbers them anew."""
+    vendor = decided.hardware[rank.host].vendor or ""
+    if decided.request.executor.uses_images and vendor == "nvidia":
+        return {}
+    access = DEVICE_ACCESS.get(vendor)
     return {access.visibility_variable: ",".join(map(str, rank.gpus))} if access and rank.gpus else {}
 
 
@@ -130,18 +135,18 @@ def _runtime_cache(decided: Decided, facts: HostFacts, image: str | None) -> Run
     request = decided.request
     if not request.executor.uses_images:
         return None
-    wanted = request.recipe.runtime_cache if request.recipe.runtime_cache is not None else _cluster_cache(decided)
-    settings = (
-        msgspec.convert(wanted, CacheSettings, strict=False) if isinstance(wanted, dict) else CacheSettings(enabled=wanted is not False)
-    )
+    settings = _cache_settings(decided)
     key = CacheKey(family=request.runtime.family, model=request.recipe.model, image=image or "")
     if request.runtime.cache_by_image:
         settings = msgspec.structs.replace(settings, key_by_image=True)
     return plan_runtime_cache(settings, key, request.runtime.cache_variables, facts.cache_dir or "~/.cache/sparkrun")
 
 
-def _cluster_cache(decided: Decided) -> object:
-    return decided.request.cluster.runtime_cache if decided.request.cluster else None
+def _cache_settings(decided: Decided) -> CacheSettings:
+    recipe, cluster = decided.request.recipe, decided.request.cluster
+    if recipe.runtime_cache is None and cluster:
+        return cache_settings(cluster.runtime_cache, f"cluster {cluster.name}")
+    return cache_settings(recipe.runtime_cache, recipe.where("runtime_cache"))
 
 
 def _model_mounts(decided: Decided, facts: HostFacts) -> Iterator[Mount]:

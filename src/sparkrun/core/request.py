@@ -15,9 +15,9 @@ from sparkrun.core.errors import HostsError, RecipeError, UsageError
 from sparkrun.core.events import Detail, Note, Warn
 from sparkrun.core.hosts import HostSelection, resolve_hosts
 from sparkrun.core.model_source import ModelSource, parse_model
-from sparkrun.core.mods import FoundMod, ModNotFoundError, find_mods
+from sparkrun.core.mods import FoundMod, ModNotFoundError, find_mods, untrusted_mods
 from sparkrun.core.readiness import Readiness, resolve_readiness
-from sparkrun.core.recipe import Finding, Recipe
+from sparkrun.core.recipe import Finding, Recipe, runtime_in_force
 from sparkrun.core.recipe.memory import fraction_problem, takes_gib
 from sparkrun.core.recipe.schema import ConditionalOverride, Values
 from sparkrun.core.recipe.validate import PLAIN_SURROUNDINGS, validate
@@ -30,6 +30,7 @@ from sparkrun.core.trust import TrustVerdict, check_mounts, recipe_trust, refuse
 from sparkrun.core.values import ConfigValue
 from sparkrun.orchestration.executor import Executor, ExecutorConfig, ExecutorLayers, resolve_executor, resolve_executor_config
 from sparkrun.runtimes.base import RuntimePlugin
+from sparkrun.runtimes.images import check_host_images
 from sparkrun.utils.text import did_you_mean
 
 MissingMounts = Literal["fail", "warn", "ignore"]
@@ -51,6 +52,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     selection: HostSelection
     readiness: Readiness
     trust: TrustVerdict
+    untrusted_mods: tuple[FoundMod, ...] = ()
+    """Mods of a registry that is not trusted, to be asked for even where the recipe is."""
     mods: tuple[FoundMod, ...] = ()
     user_defaults: Values = {}
     cluster_env: dict[str, str] = {}
@@ -81,17 +84,20 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
 
     ``fetch``: whether a registry may be fetched for a mod; without it a mod that is not here is told, and left open.
     """
-    context = resolve_context(sctx)
+    context = msgspec.structs.replace(resolve_context(sctx), trust=options.trust)
     recipe = resolve_recipe(options.recipe, context)
     plugins = Plugins(sctx.config)
-    runtime = plugins.runtime(recipe.runtime)
+    runtime = plugins.runtime(runtime_in_force(recipe, parse_overrides(options.overrides)))
     selection = resolve_hosts(options.hosts, sctx.config)
+    if selection:
+        check_host_images(recipe, selection.hosts, allowed=runtime.takes_host_images)
     cluster = selection.cluster if selection else None
     executor = resolve_executor(_executor_layers(options, recipe, cluster, runtime, sctx), plugins.executor)
     trust = recipe_trust(recipe.source, context.manager)
     if not options.trust:
         refuse_untrusted(recipe, trust)
     check_mounts(recipe)
+    mods = _mods(recipe, sctx, fetch=fetch)
     user_defaults = sctx.config.mapping("defaults.runtimes").get(runtime.plugin_name)
     request = Request(
         options=options,
@@ -104,7 +110,8 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
         selection=selection or _this_machine(executor, sctx),
         readiness=resolve_readiness(recipe.readiness, sctx.config),
         trust=trust,
-        mods=_mods(recipe, sctx, fetch=fetch),
+        mods=mods,
+        untrusted_mods=untrusted_mods(mods, context.manager),
         user_defaults=user_defaults if isinstance(user_defaults, dict) else {},
         cluster_env=cluster_env(cluster, sctx.config) if cluster else {},
         missing_mounts=_missing_mounts(sctx),

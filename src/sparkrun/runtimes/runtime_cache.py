@@ -8,7 +8,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from sparkrun.core.errors import RecipeError
 from sparkrun.core.plan import Mount
+from sparkrun.core.recipe import Values
+from sparkrun.core.values import ConfigValue
 
 CONTAINER_CACHE = "/cache/runtime"
 """Where the folder is mounted."""
@@ -23,6 +26,7 @@ COMPILER_CACHES = {
     "FLASH_ATTENTION_CUTE_DSL_CACHE_DIR": "flash_attn_cute_dsl",
 }
 """Variables of the compilers that vLLM and SGLang share, with the folder of each."""
+_SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
 
 
@@ -35,6 +39,28 @@ class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
     key_by_image: bool = False
     prune: bool = True
     max_age_days: float = PRUNE_AFTER_DAYS
+
+
+def cache_settings(written: Values | bool | None, where: str) -> CacheSettings:
+    """What ``runtime_cache`` says at ``where``. Raises ``RecipeError`` for a value of the wrong kind."""
+    if not isinstance(written, dict):
+        return CacheSettings(enabled=written is not False)
+    prune = written.get("prune")
+    age = (
+        {"prune": prune.get("enabled", True), "max_age_days": prune.get("max_age_days", PRUNE_AFTER_DAYS)}
+        if isinstance(prune, dict)
+        else {}
+    )
+    try:
+        return msgspec.convert({key: _switch(value) for key, value in {**written, **age}.items()}, CacheSettings, strict=False)
+    except msgspec.ValidationError as error:
+        hint = "enabled, key_by_model and key_by_image are true or false; prune is {enabled, max_age_days}; dir is a folder"
+        raise RecipeError(f"{where}: runtime_cache: {error}", hint=hint) from error
+
+
+def _switch(value: ConfigValue) -> ConfigValue:
+    """YAML 1.2 reads ``no`` as text; people still mean a switch."""
+    return _SWITCHES.get(value.strip().lower(), value) if isinstance(value, str) else value
 
 
 class CacheKey(msgspec.Struct, frozen=True, kw_only=True):
