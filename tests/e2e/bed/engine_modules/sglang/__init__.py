@@ -1,0 +1,1 @@
+"""Found by `python3 -m sglang.launch_server`."""

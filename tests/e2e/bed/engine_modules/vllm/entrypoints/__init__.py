@@ -1,0 +1,1 @@
+"""Found by `python3 -m vllm.entrypoints.openai.api_server`."""
