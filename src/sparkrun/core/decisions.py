@@ -133,6 +133,7 @@ def command_context(request: Request, config: EffectiveConfig, facts: HostFacts,
         extra_args=request.options.extra_args,
         env=user_env(request, config),
         rank=rank,
+        in_container=request.executor.uses_images,
     )
 
 

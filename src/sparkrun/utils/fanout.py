@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 65536
 DRAIN_CHUNKS = 64
-TICK_S = 0.05
-"""How often to look where nothing wakes us: for ``stop``, and for the end of a process on systems without pidfd."""
+STOP_TICK_S = 0.05
+"""How often to look for ``stop``: an event wakes nobody who waits for pipes."""
+EXIT_TICK_S = 0.01
+"""How often to look for the end of a process on systems without pidfd."""
 KILLED = -9
 _FOREVER = float("inf")
 _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
@@ -347,8 +349,10 @@ class _Loop:
     def _wait_ms(self) -> float | None:
         waits = [live.deadline for live in self._live]
         wait_s = max(0.0, min(waits, default=_FOREVER) - time.monotonic())
-        if self._batch.stop is not None or any(live.exit_fd is None for live in self._live):
-            wait_s = min(wait_s, TICK_S)
+        if any(live.exit_fd is None for live in self._live):
+            wait_s = min(wait_s, EXIT_TICK_S)
+        elif self._batch.stop is not None:
+            wait_s = min(wait_s, STOP_TICK_S)
         return None if wait_s == _FOREVER else wait_s * 1000 + 1
 
 
