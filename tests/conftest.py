@@ -6,14 +6,21 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.testing import FakeCluster
 
+settings.register_profile("sparkrun", deadline=None)  # how busy the machine is says nothing about a property
+settings.load_profile("sparkrun")
+
 REAL_PROGRAMS = (
     "scripts_host/",
+    "cases/test_registries.py",
+    "cases/test_no_network.py",
     "core/registry/",
     "core/test_resolve.py",
+    "core/test_benchmark_profiles.py",
     "core/test_catalog.py",
     "core/test_mods.py",
     "embedded/test_llama_server.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from sparkrun.cli.root import run_command
+from tests.core.conftest import GitRecorder, Repo, fake_github, forbid_connections
 
 
 class Said(NamedTuple):
@@ -59,3 +61,39 @@ def plan(sparkrun: Callable[..., Said], tmp_path: Path) -> Callable[..., Said]:
         return sparkrun("run", str(file), "-H", hosts, "--dry-run", "--json", *words)
 
     return dry_run
+
+
+@pytest.fixture
+def git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> GitRecorder:
+    """The git on PATH: it notes what it is asked, and the folder ``github`` is GitHub to it, with what a test puts there."""
+    recorder = GitRecorder(tmp_path / "bin")
+    for name, value in fake_github(tmp_path / "github").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", f"{recorder.folder}:{os.environ['PATH']}")
+    return recorder
+
+
+@pytest.fixture
+def github(git: GitRecorder, tmp_path: Path) -> Callable[[str, dict[str, str]], Repo]:
+    """Puts a repository with these files on GitHub."""
+
+    def publish(name: str, files: dict[str, str]) -> Repo:
+        made = Repo(tmp_path / "github", name)
+        made.commit(dict(files))
+        return made
+
+    return publish
+
+
+@pytest.fixture
+def no_shipped_registries() -> None:
+    """A user who removed every shipped registry."""
+    folder = Path(os.environ["SPARKRUN_CONFIG_DIR"])
+    folder.mkdir(parents=True)
+    (folder / "registries.yaml").write_text("config_version: 1\nregistries: []\n")
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every connection of this process fails the test."""
+    forbid_connections(monkeypatch)

@@ -65,6 +65,31 @@ def test_r4_unknown_placeholders_and_misspelt_keys_are_told_before_anything_is_c
     assert "{quant}" in said.err
 
 
+def test_r4_all_of_it_in_one_command(plan: Cli, sparkrun: Cli, tmp_path: Path) -> None:
+    said = plan(
+        HEAD
+        + "defaults: {port: 8000, tensor_parallel: 1, gpu_memory_utilisation: 0.5, max_modle_len: 4096}\n"
+        + "command: vllm serve {model} --port {port} --max-model-len {max_model_len} --quantization {quant}\n"
+    )
+    validated = sparkrun("recipe", "validate", str(tmp_path / "case.yaml"))
+    assert said.code == validated.code == 1
+    for told in (said.err, validated.out):
+        assert "{max_model_len}" in told
+        assert "{quant}" in told
+        assert "gpu_memory_utilisation" in told
+    assert "did you mean {max_modle_len}?" in validated.out
+    assert "nothing reads defaults.gpu_memory_utilisation" in validated.out
+    assert "did you mean 'gpu_memory_utilization'?" in validated.out
+
+
+def test_r4_a_misspelt_flag_gets_its_name(plan: Cli, sparkrun: Cli, tmp_path: Path) -> None:
+    said = plan(HEAD + "command: vllm serve {model} --max-modle-len 4096\n")
+    assert said.code == 0
+    assert "--max-modle-len is not a flag of vLLM 0.32, as far as known (did you mean --max-model-len?)" in said.err
+    llama = plan("model: /m/x.gguf\ncontainer: e/v:1\ncommand: llama-server -m {model} --ctx-sise 4096\n")
+    assert "did you mean --ctx-size?" in llama.err
+
+
 def test_r4_a_misspelt_default_gets_its_name(plan: Cli) -> None:
     said = plan(HEAD + "defaults: {gpu_memory_utilisation: 0.5}\n")
     assert "gpu_memory_utilization" in said.err
@@ -163,8 +188,52 @@ def test_p9_a_literal_port_is_replaced_and_said(plan: Cli) -> None:
     assert any("9001" in note and "replaced" in note for note in said.plan["notes"])
 
 
+@pytest.mark.parametrize(
+    ("runtime", "command"),
+    [
+        ("vllm", "vllm serve {model} --port=9001"),
+        ("vllm", "export A=1; exec vllm serve {model} --port 9001"),
+        ("sglang", "python3 -m sglang.launch_server --model-path {model} --port 9001"),
+        ("llama-cpp", "llama-server -hf {model} --port 9001"),
+        ("trtllm", "trtllm-serve {model} --port 9001"),
+        ("atlas", "spark serve {model} --port 9001"),
+    ],
+)
+def test_p9_whatever_the_engine(plan: Cli, runtime: str, command: str) -> None:
+    said = plan(f"model: org/m\nruntime: {runtime}\ncontainer: e/v:1\ncommand: '{command}'\n", "--port", "8123")
+    assert said.code == 0, said.err
+    assert "9001" not in said.command()
+    assert "8123" in said.command()
+    assert said.plan["port"] == 8123
+    assert sum("9001" in note and "replaced" in note for note in said.plan["notes"]) == 1
+
+
+def test_p9_without_an_override_the_literal_port_is_served_probed_and_recorded(plan: Cli) -> None:
+    said = plan(HEAD + "command: vllm serve {model} --port 9001\n")
+    assert said.plan["port"] == 9001
+    assert said.plan["endpoint"].endswith(":9001/v1")
+
+
 def test_m1_gpu_memory_in_gib_is_refused(plan: Cli) -> None:
     said = plan(HEAD + "defaults: {gpu_memory_utilization: 112}\n")
+    assert said.code != 0
+    assert "is a fraction; 112 looks like GiB: 112 of 121 GiB is 0.93" in said.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "command: vllm serve {model} --gpu-memory-utilization 112\n",
+        HEAD + "defaults: {g: 112}\ncommand: vllm serve {model} --gpu-memory-utilization {g}\n",
+        "model: org/m\nruntime: sglang\ncontainer: e/v:1\ndefaults: {gpu_memory_utilization: 112}\n",
+        "model: org/m\nruntime: sglang\ncontainer: e/v:1\ncommand: sglang serve --model-path {model} --mem-fraction-static 112\n",
+        "model: org/m\nruntime: trtllm\ncontainer: e/v:1\ndefaults: {free_gpu_memory_fraction: 112}\n",
+        "model: org/m\nruntime: atlas\ncontainer: e/v:1\ndefaults: {gpu_memory_utilization: 112}\n",
+        HEAD + "overrides: [{when: {tp: 1}, defaults: {gpu_memory_utilization: 112}}]\n",
+    ],
+)
+def test_m1_wherever_it_is_written(plan: Cli, text: str) -> None:
+    said = plan(text)
     assert said.code != 0
     assert "is a fraction; 112 looks like GiB: 112 of 121 GiB is 0.93" in said.err
 

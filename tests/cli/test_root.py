@@ -38,6 +38,39 @@ def test_a_command_that_needs_no_plugin_loads_none(words: tuple[str, ...]) -> No
     assert not {"scitrera_app_framework", "rich", "huggingface_hub", "textual", "sparkrun.runtimes.base"} & loaded
 
 
+NEVER = {"rich", "textual", "huggingface_hub", "urllib.request", "http.client", "importlib.metadata", "multiprocessing"}
+"""What none of the quick commands has a use for."""
+NO_HOSTS = {"asyncio", "concurrent.futures", "logging", "socket", "ssl", "subprocess", "tempfile", "sparkrun.orchestration.ssh"}
+NO_PLUGINS = {"scitrera_app_framework", "vpd", "sparkrun.runtimes.base"}
+
+
+@pytest.mark.parametrize(
+    ("words", "unwanted"),
+    [
+        (("run", "--nonsense"), NO_HOSTS | NO_PLUGINS | {"msgspec", "yaml", "pathlib", "json", "hashlib"}),
+        (("list",), NO_HOSTS | NO_PLUGINS | {"yaml", "sparkrun.scripts", "sparkrun.core.cluster_manager"}),
+        (("search", "mine"), NO_HOSTS | NO_PLUGINS | {"yaml"}),
+        (("cluster", "list"), NO_HOSTS - {"tempfile"} | NO_PLUGINS | {"yaml"}),
+        (("run", "mine.yaml", "-H", "192.0.2.1", "--dry-run"), {"asyncio.events", "ssl", "sparkrun.testing"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_quick_command_loads_nothing_that_it_has_no_use_for(
+    words: tuple[str, ...], unwanted: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("model: org/name\nruntime: vllm\ncontainer: example.org/vllm\n")
+    settings = Path(os.environ["SPARKRUN_CONFIG_DIR"])
+    settings.mkdir(parents=True, exist_ok=True)
+    (settings / "registries.yaml").write_text("config_version: 1\nregistries: []\n")
+    imported_by(*words)  # whatever is kept for the next time is kept now
+
+    loaded = imported_by(*words)
+
+    assert "sparkrun.cli.root" in loaded
+    assert not (NEVER | unwanted) & loaded
+
+
 def test_the_version_needs_not_even_click() -> None:
     assert not {"click", "msgspec", "yaml"} & imported_by("--version")
 

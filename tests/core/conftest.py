@@ -133,7 +133,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("template")
     made = Repo(root / "github", "test/myrepo")
     made.commit({".sparkrun/registry.yaml": manifest("myreg"), "recipes/good.yaml": RECIPE, "README.md": "x", "other/big.bin": "x"})
-    env = {"HOME": str(root / "home"), "PATH": os.environ["PATH"], **_github(root / "github")}
+    env = {"HOME": str(root / "home"), "PATH": os.environ["PATH"], **fake_github(root / "github")}
     config = SparkrunConfig.load(env)
     _without_defaults(config)
     RegistryManager(config).add(made.url)
@@ -160,7 +160,7 @@ def git(tmp_path: Path, env: dict[str, str]) -> GitRecorder:
     """The git that ``manager`` finds on PATH. It can reach this machine's files only; GitHub is the folder ``github``."""
     recorder = GitRecorder(tmp_path / "bin")
     env["PATH"] = f"{recorder.folder}:{env['PATH']}"
-    env |= _github(tmp_path / "github")
+    env |= fake_github(tmp_path / "github")
     return recorder
 
 
@@ -199,11 +199,17 @@ def ctx(tmp_path: Path, config: SparkrunConfig, manager: RegistryManager, events
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every connection of this process fails the test."""
+    forbid_connections(monkeypatch)
 
-    def refuse(*_: object) -> None:
+
+def forbid_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every connection of this process, and every look-up of a name, fail."""
+
+    def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a network connection was made")
 
-    monkeypatch.setattr(socket.socket, "connect", refuse)
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
@@ -228,7 +234,7 @@ def _without_defaults(config: SparkrunConfig) -> None:
     save_registries(config, f"config_version: 1\nregistries: []\nsuppressed_plugin_registries: [{removed}]\n")
 
 
-def _github(folder: Path) -> dict[str, str]:
+def fake_github(folder: Path) -> dict[str, str]:
     """The environment in which git takes ``folder`` for GitHub and reaches nothing else."""
     key = f"url.file://{folder}/.insteadOf"
     return {"GIT_ALLOW_PROTOCOL": "file", "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": key, "GIT_CONFIG_VALUE_0": "https://github.com/"}

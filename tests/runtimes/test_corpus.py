@@ -22,8 +22,9 @@ from sparkrun.core.facts import HostFacts
 from sparkrun.core.hardware import AcceleratorSpec, HostHardware
 from sparkrun.core.model_source import parse_model
 from sparkrun.core.placement import compute_placement
-from sparkrun.core.recipe import Recipe, load_recipe_file
+from sparkrun.core.recipe import Recipe, export_recipe, load_recipe_file, load_recipe_text
 from sparkrun.core.recipe.knowledge import Surroundings
+from sparkrun.core.recipe.validate import validate
 from sparkrun.runtimes.base import RuntimePlugin
 from sparkrun.runtimes.commands import Command, CommandContext
 from sparkrun.runtimes.environment import LaunchFields, merge_tiers, render_recipe_env
@@ -86,7 +87,10 @@ def values(command: str) -> tuple[object, ...]:
 
 
 def plan(path: str, plugins: Plugins) -> Planned:
-    recipe = load_recipe_file(RECIPES / path)
+    return plan_recipe(load_recipe_file(RECIPES / path), plugins)
+
+
+def plan_recipe(recipe: Recipe, plugins: Plugins) -> Planned:
     runtime = plugins.runtime(recipe.runtime)
     config = build_effective(recipe, Tiers(platform=PLATFORM_DEFAULTS.get(runtime.family, {}), runtime=runtime.defaults))
     config = config.with_values(runtime.settings_in_command(recipe, config))
@@ -196,6 +200,31 @@ def test_every_real_recipe_becomes_commands_or_is_refused_with_a_reason(plugins:
     refused = [row for row in rows if row[1].startswith("refused")]
     assert len(rows) > 200
     assert [row for row in refused if not re.search(r"recipe allows 1 node, tensor_parallel \d needs \d", row[1])] == []
+
+
+def test_flags_of_forks_are_few_suggestions_and_no_warnings(plugins: Plugins, tmp_path: Path) -> None:
+    recipes = [load_recipe_file(RECIPES / path) for path in real_recipes()]
+    around = {name: Surroundings(runtime=plugins.runtime(name).knowledge()) for name in {recipe.runtime for recipe in recipes}}
+    found = [
+        (recipe.source.path, finding)
+        for recipe in recipes
+        for finding in validate(recipe, around[recipe.runtime]).findings
+        if finding.code == "unknown-engine-flag"
+    ]
+    print(table([(str(path), finding.message) for path, finding in found], tmp_path / "flags.tsv"))
+    assert {finding.severity for _, finding in found} <= {"suggestion"}
+    assert len({path for path, _ in found}) < len(recipes) / 10
+
+
+def test_an_export_of_a_real_recipe_plans_the_same_launch(plugins: Plugins) -> None:
+    for path in real_recipes():
+        recipe = load_recipe_file(RECIPES / path)
+        try:
+            before = plan_recipe(recipe, plugins)
+        except SparkrunError:
+            continue
+        after = plan_recipe(load_recipe_text(export_recipe(recipe), recipe.source), plugins)
+        assert (after.runtime.plugin_name, after.serving, after.ranks) == (before.runtime.plugin_name, before.serving, before.ranks), path
 
 
 def real_recipes() -> Iterator[str]:

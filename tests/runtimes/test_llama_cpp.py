@@ -5,6 +5,7 @@ import pytest
 from sparkrun.core.errors import RecipeError
 from sparkrun.core.facts import HostFacts, ModelFacts
 from sparkrun.runtimes.model_files import container_facts
+from sparkrun.runtimes.ranks import with_fabric
 from tests.runtimes.serving import SHA, Serve
 
 PLAIN = "model: org/Vision-8B-GGUF:Q4_K_M\nruntime: llama-cpp\ncontainer: l:1\n"
@@ -96,6 +97,14 @@ def test_the_template_is_kept_over_several_hosts(serve: Serve) -> None:
     head, *workers = (command.text for command in served.rank_commands(3))
     assert head == ("llama-server -hf org/Vision-8B-GGUF:Q4_K_M --jinja --split-mode layer --rpc 10.0.0.2:50052,10.0.0.3:50052 # all")
     assert workers == ["rpc-server --host 10.0.0.2 --port 50052", "rpc-server --host 10.0.0.3 --port 50052"]
+
+
+def test_workers_lend_their_memory_on_the_fabric_alone(serve: Serve) -> None:
+    served = serve(template("llama-server -hf {model}", "defaults: {tensor_parallel: 3}\n"))
+    ranks = with_fabric(served.ranks(3), {"spark-1": "192.168.1.1", "spark-2": "192.168.1.2"})
+    head, *workers = (served.rank_command(rank).text for rank in ranks)
+    assert head.endswith("--rpc 192.168.1.2:50052,10.0.0.3:50052")
+    assert workers == ["rpc-server --host 192.168.1.2 --port 50052", "rpc-server --host 10.0.0.3 --port 50052"]
 
 
 def test_only_the_head_needs_the_model_and_names_are_numbered(serve: Serve) -> None:

@@ -107,10 +107,10 @@ def test_rpc_servers_are_reached_before_the_head_begins() -> None:
     assert (watch.host, watch.call.params["HOST"], watch.call.params["PORT"]) == ("h0", "10.0.0.1 10.0.0.2", "50052")
 
 
-def test_ray_grows_from_its_head() -> None:
-    stages = plan_ray(context(3), 46379)
-    assert told(stages) == ["start 0 until wait_port", "start 1, start 2 until wait_ray"]
-    joined = stages[1].until
+def test_ray_nodes_begin_together_and_are_counted_on_the_head() -> None:
+    stages = plan_ray(context(3))
+    assert told(stages) == ["start 0, start 1, start 2 until wait_ray"]
+    joined = stages[0].until
     assert joined is not None
     assert (joined.host, joined.call.params["NODES"], joined.call.params["WATCH_CONTAINER"]) == ("h0", "3", "job_0")
 
@@ -133,7 +133,7 @@ def test_the_head_stops_first_and_independent_servers_together() -> None:
         ("sglang", ["start 0, start 1 until wait_port"]),
         ("atlas", ["start 0 until wait_port", "start 1"]),
         ("tokenary", ["start 0 until wait_port", "start 1"]),
-        ("vllm-ray", ["start 0 until wait_port", "start 1 until wait_ray"]),
+        ("vllm-ray", ["start 0, start 1 until wait_ray"]),
         ("llama-cpp", ["start 1 until wait_port", "start 0"]),
         ("trtllm", ["start 1", "start 0"]),
     ],

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sparkrun.core.errors import RecipeError, UsageError
@@ -212,9 +215,26 @@ def test_ray_builds_a_cluster_around_one_engine(serve: Serve) -> None:
     assert text[1].startswith("python3 -c '")
     assert 'while sum(node["Alive"] for node in ray.nodes()) < 2' in text[3]
     assert text[-1] == "vllm serve org/m -tp 2 --served-model-name org/m --distributed-executor-backend ray"
-    assert served.rank_command(worker).text == (
-        "ray start --block --address=10.0.0.1:46379 --node-ip-address 10.0.0.2 --disable-usage-stats"
+    assert served.rank_command(worker).text.splitlines()[-1] == (
+        "exec ray start --block --address=10.0.0.1:46379 --node-ip-address 10.0.0.2 --disable-usage-stats"
     )
+
+
+def test_a_ray_worker_waits_until_its_head_listens(serve: Serve, tmp_path: Path) -> None:
+    with socket.socket() as head:
+        head.bind(("127.0.0.1", 0))
+        served = serve(RAY + "defaults: {tensor_parallel: 2}\n")
+        worker = msgspec.structs.replace(served.ranks(2)[1], head_address="127.0.0.1", master_port=head.getsockname()[1])
+        (tmp_path / "ray").write_text('#!/bin/sh\necho "$@"\n')
+        (tmp_path / "ray").chmod(0o755)
+        words = ["sh", "-c", served.rank_command(worker).text]
+        path = f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin"
+        with subprocess.Popen(words, env={"PATH": path}, stdout=subprocess.PIPE, text=True) as process:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(timeout=0.4)
+            head.listen()
+            said, _ = process.communicate(timeout=20)
+    assert said.startswith("start --block --address=127.0.0.1:")
 
 
 def test_the_ray_dashboard_is_off_and_never_open_to_the_network(serve: Serve) -> None:

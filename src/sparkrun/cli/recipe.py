@@ -13,7 +13,7 @@ from sparkrun.cli.state import CliState
 from sparkrun.cli.tables import columns
 
 if TYPE_CHECKING:
-    from sparkrun.api import CatalogResult, Finding, Report
+    from sparkrun.api import BrokenRecipe, CatalogResult, Finding, Report
 
 _COMMANDS = {
     "list": Entry("sparkrun.cli.recipe:list_recipes", "List recipes, one row a name."),
@@ -109,13 +109,21 @@ def _show(state: CliState, query: object, *, offline: bool, as_json: bool) -> No
     assert isinstance(query, api.CatalogQuery)
     found = api.search_recipes(query, sctx=state.context(offline=offline))
     if as_json:
-        echo_json([msgspec.to_builtins(item) for item in found.items])
+        echo_json([*(msgspec.to_builtins(item) for item in found.items), *map(_broken_json, found.broken_of(query))])
     else:
         click.echo(_table(found) or _nothing(query.text))
     for broken in found.broken:
         click.echo(f"warning: {broken.line}", err=True)
     for failure in found.failures:
         click.echo(f"warning: {failure.line}", err=True)
+
+
+def _broken_json(broken: BrokenRecipe) -> dict[str, object]:
+    """A broken file in the shape of a recipe, with the one key that no recipe has."""
+    known = {"name": broken.label, "file": broken.file, "path": broken.path, "registry": broken.registry}
+    from sparkrun.api import CatalogItem
+
+    return {**dict.fromkeys(CatalogItem.__struct_fields__), **known, "error": broken.reason}
 
 
 def _nothing(text: str) -> str:

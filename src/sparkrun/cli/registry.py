@@ -30,6 +30,9 @@ _COMMANDS = {
         ("update", "update", "Fetch what is new.", False),
         ("revert-to-defaults", "revert_to_defaults", "Forget every registry but the shipped ones.", True),
     )
+} | {
+    "list-benchmark-profiles": Entry("sparkrun.cli.profiles:list_profiles", "Show the benchmark profiles."),
+    "show-benchmark-profile": Entry("sparkrun.cli.profiles:show_profile", "Show one benchmark profile."),
 }
 
 

@@ -124,6 +124,11 @@ class FlagMap:
         """Every key that the map knows, aliases among them."""
         return tuple(self._by_key)
 
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Every spelling that the map knows, those that switch a flag off among them."""
+        return tuple(self._by_spelling)
+
     def by_key(self, key: str) -> Flag | None:
         """The flag of a configuration key or alias."""
         return self._by_key.get(key)

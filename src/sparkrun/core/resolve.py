@@ -11,7 +11,7 @@ import msgspec
 
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.context import SparkrunContext
-from sparkrun.core.errors import RecipeError, RecipeNotFoundError
+from sparkrun.core.errors import RecipeError, RecipeNotFoundError, UsageError
 from sparkrun.core.events import EventSink, Warn, ignore_events
 from sparkrun.core.paths import expand
 from sparkrun.core.recipe.include import Included, IncludeResolver, resolve_sibling
@@ -20,10 +20,13 @@ from sparkrun.core.recipe.schema import Recipe, RecipeSource, SourceKind
 from sparkrun.core.registry import (
     BUILTIN,
     AssetFolder,
+    AssetKind,
+    DisabledRegistryError,
     OpenedFolders,
     RegistryAsset,
     RegistryError,
     RegistryManager,
+    UnknownRegistryError,
     find_asset_in_registries,
     the_asset,
 )
@@ -120,6 +123,19 @@ def include_resolver(ctx: ResolveContext) -> IncludeResolver:
         return _inside_registry(included, source, ctx) if source.registry else included
 
     return resolve
+
+
+def open_folders(kind: AssetKind, registry: str | None, ctx: ResolveContext, *, hidden: bool = False) -> OpenedFolders:
+    """The files of one registry, or of all that answer without their name; ``hidden``: of the others too.
+
+    What was never fetched is fetched. Raises ``UsageError`` for an unknown or disabled registry: it came from an option.
+    """
+    if registry is None:
+        return ctx.manager.open_all(kind, hidden=hidden)
+    try:
+        return ctx.manager.open_named(registry, kind)
+    except (UnknownRegistryError, DisabledRegistryError) as error:
+        raise UsageError(error.message, hint=error.hint) from None
 
 
 def search_folders(ctx: ResolveContext) -> tuple[Path, ...]:

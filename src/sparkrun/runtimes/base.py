@@ -22,6 +22,7 @@ from sparkrun.runtimes.engine_calls import engine_call, literals
 from sparkrun.runtimes.environment import MODEL_CACHE, RuntimeEnv
 from sparkrun.runtimes.images import ImageChoice, choose_image
 from sparkrun.runtimes.inference import Inference, PoolingFlag, inference_of
+from sparkrun.runtimes.known_flags import read_known_flags
 from sparkrun.runtimes.rank_text import with_rank_words
 from sparkrun.runtimes.ranks import RankContext
 from sparkrun.runtimes.strategies import PlanContext, plan_native, plan_solo, stop_order
@@ -44,10 +45,14 @@ class RuntimePlugin(SparkrunPlugin):
     """What users may say for it beside its own name."""
     flag_map: ClassVar[FlagMap]
     engine: ClassVar[EngineSyntax]
+    flag_list: ClassVar[str | None] = None
+    """The list of all flags that the engine is known to accept (``known_flags``), where there is one."""
     program: ClassVar[str]
     """The executable to look for on a host."""
     default_port: ClassVar[int] = 8000
     """What the engine listens on when nobody says."""
+    default_host: ClassVar[str] = "0.0.0.0"
+    """Where it listens when nobody says."""
     health_path: ClassVar[str] = "/health"
     inference: ClassVar[Inference] = "chat"
     """What a server is asked when nothing about it says otherwise (``inference_of``)."""
@@ -236,6 +241,7 @@ class RuntimePlugin(SparkrunPlugin):
 
     def knowledge(self) -> RuntimeKnowledge:
         """What checking a recipe needs to know of this runtime."""
+        listed = read_known_flags(self.flag_list) if self.flag_list else None
         return RuntimeKnowledge(
             name=self.plugin_name,
             flag_map=self.flag_map,
@@ -245,6 +251,8 @@ class RuntimePlugin(SparkrunPlugin):
             rendezvous_flags=frozenset(
                 canonical(spelling) for form in self.rank_flags for spelling in form.spellings if spelling.startswith("--")
             ),
+            known_flags=listed.names.union(self.flag_map.spellings) if listed else frozenset(),
+            flags_of=listed.engine if listed else "",
             defaults=self.defaults,
             max_nodes=self.max_nodes,
             takes_host_images=self.takes_host_images,

@@ -211,9 +211,11 @@ def _no_effect(runtime: EngineTraits, key: str) -> UsageError:
 
 
 def _unknown_placeholders(ctx: CommandContext, rendered: Rendered) -> UnknownPlaceholderError:
-    names = [f"{{{found.name}}}" + (f" (did you mean '{found.nearest}'?)" if found.nearest else "") for found in rendered.unknown]
-    plural = "s" if len(names) > 1 else ""
+    names = (
+        f"unknown placeholder {{{found.name}}}" + (f" (did you mean '{found.nearest}'?)" if found.nearest else "")
+        for found in rendered.unknown
+    )
     return UnknownPlaceholderError(
-        f"{ctx.recipe.where('command')}: unknown placeholder{plural} {', '.join(names)}",
+        f"{ctx.recipe.where('command')}: {', '.join(names)}",
         hint="define it under defaults:, or give it with -o KEY=VALUE",
     )

@@ -50,8 +50,10 @@ class LlamaCppRuntime(RuntimePlugin):
     family: ClassVar[str] = "llama-cpp"
     flag_map: ClassVar[FlagMap] = llama_cpp.FLAGS
     engine: ClassVar[EngineSyntax] = ENGINE
+    flag_list: ClassVar[str | None] = "llama_server"
     program: ClassVar[str] = "llama-server"
     default_port: ClassVar[int] = 8080
+    default_host: ClassVar[str] = "127.0.0.1"
     runs_on_cpu: ClassVar[bool] = True
     api_key_env: ClassVar[str | None] = "LLAMA_API_KEY"
     api_key_variable: ClassVar[str] = "LLAMA_API_KEY"
@@ -87,7 +89,7 @@ class LlamaCppRuntime(RuntimePlugin):
 
     def rank_words(self, rank: RankContext) -> tuple[str, ...]:
         """Where the other hosts' memory is."""
-        return words_of("--rpc", ",".join(socket_address(peer.address, rank.master_port) for peer in rank.peers[1:]))
+        return words_of("--rpc", ",".join(socket_address(peer.fast_address, rank.master_port) for peer in rank.peers[1:]))
 
     def rank_command(self, ctx: CommandContext, command: Command) -> RankCommand:
         """Workers lend their memory, on the fabric's address alone, since nothing asks who comes. Rows cannot be split over RPC."""
@@ -95,7 +97,7 @@ class LlamaCppRuntime(RuntimePlugin):
         if rank.solo:
             return RankCommand(command.text)
         if not rank.head:
-            return RankCommand(" ".join(words_of("rpc-server", "--host", rank.address, "--port", rank.master_port)))
+            return RankCommand(" ".join(words_of("rpc-server", "--host", rank.fast_address, "--port", rank.master_port)))
         text = command.text
         call = engine_call(text, self.engine)
         if call and flag_value(call, SPLIT_MODE) == "row":

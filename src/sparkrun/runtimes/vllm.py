@@ -68,12 +68,23 @@ ray.init(address="auto", log_to_driver=False)
 while sum(node["Alive"] for node in ray.nodes()) < {nodes}: time.sleep(0.5)"""
 
 
+# A worker's Ray gives up when its head does not listen yet, and images differ in how long Ray takes to load.
+_WAIT_FOR_HEAD = """\
+import socket, sys, time
+for _ in range({tries}):
+    try: sys.exit(socket.create_connection(({host!r}, {port}), 2).close())
+    except OSError: time.sleep(0.2)
+sys.exit({failure!r})"""
+_HEAD_TRIES = 1500
+
+
 class VllmRuntime(RuntimePlugin):
     """What every vLLM variant has in common."""
 
     family: ClassVar[str] = "vllm"
     flag_map: ClassVar[FlagMap] = vllm.FLAGS
     engine: ClassVar[EngineSyntax] = vllm.ENGINE
+    flag_list: ClassVar[str | None] = "vllm"
     program: ClassVar[str] = "vllm"
     api_key_env: ClassVar[str | None] = "VLLM_API_KEY"
     api_key_variable: ClassVar[str] = "VLLM_API_KEY"
@@ -176,8 +187,8 @@ class VllmRayRuntime(VllmRuntime):
         return (command.port, ctx.rank.master_port, *dashboard) if ctx.rank.head else ()
 
     def plan_cluster(self, ctx: PlanContext) -> tuple[Stage, ...]:
-        """Head, workers, engine."""
-        return plan_ray(ctx, ctx.contexts[0].master_port)
+        """Ray's nodes, then the engine."""
+        return plan_ray(ctx)
 
     def _on_ray(self, text: str) -> str:
         call = editable_engine(self, text)
@@ -239,10 +250,11 @@ def _ray_head(ctx: CommandContext) -> tuple[str, ...]:
 
 
 def _ray_worker(ctx: CommandContext) -> str:
-    meeting = socket_address(ctx.rank.head_address, ctx.rank.master_port)
-    return " ".join(
-        words_of("ray", "start", "--block", f"--address={meeting}", "--node-ip-address", ctx.rank.address, "--disable-usage-stats")
-    )
+    host, port = ctx.rank.head_address, ctx.rank.master_port
+    meeting = socket_address(host, port)
+    wait = _WAIT_FOR_HEAD.format(tries=_HEAD_TRIES, host=host, port=port, failure=f"no Ray head at {meeting}")
+    start = words_of("ray", "start", "--block", f"--address={meeting}", "--node-ip-address", ctx.rank.address, "--disable-usage-stats")
+    return f"python3 -c {quote_word(wait)} || exit\nexec {' '.join(start)}"
 
 
 def _keep_home(rank: RankContext) -> tuple[str, ...]:

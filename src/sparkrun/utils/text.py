@@ -1,10 +1,11 @@
-"""Words that users mistype, and the ones they meant."""
+"""Words that users mistype, and the ones they meant; sizes as people read them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 _LEAST_SIMILARITY = 0.6
+_SLIP = 0.9
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
@@ -23,6 +24,27 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """A hint that names the nearest candidate, or ``""`` when none is like ``name``."""
     meant = nearest(name, candidates)
     return f"did you mean '{meant}'?" if meant else ""
+
+
+def is_typing_error(name: str, meant: str) -> bool:
+    """Whether ``name`` is hardly anything but ``meant`` with a slip of the fingers: a few letters swapped, wrong, missing or too many.
+
+    A name that goes on where the other ends is a name of its own.
+    """
+    if name.startswith(meant) or meant.startswith(name):
+        return False
+    import difflib
+
+    return sorted(name) == sorted(meant) or difflib.SequenceMatcher(None, name, meant).ratio() >= _SLIP
+
+
+def size_text(size_bytes: int) -> str:
+    """Bytes in the unit that suits them: ``4.2 GB``, ``310 MB``, ``12 kB``."""
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= factor:
+            number = size_bytes / factor
+            return f"{number:.1f} {unit}" if factor >= 10**9 else f"{number:.0f} {unit}"
+    return f"{size_bytes} bytes"
 
 
 def _folded(name: str) -> str:

@@ -34,6 +34,12 @@ def test_one_cable_between_two_hosts_is_direct_and_both_pcie_functions_are_used(
     assert fabric.all_notes == ()
 
 
+def test_hosts_reach_each_other_on_their_first_port_in_common() -> None:
+    fabric = select_fabric(switched(2, 11, 12))
+    name, head = list(fabric.hosts)
+    assert fabric.addresses_towards(head) == {name: fabric.hosts[name].used[0].address}
+
+
 def test_four_hosts_on_a_switch_use_every_port_that_reaches_all_others() -> None:
     fabric = select_fabric(switched(4, 11, 12))
     assert fabric.topology == "switch"

@@ -10,7 +10,7 @@ from sparkrun.core.recipe import RecipeSource, load_recipe_text
 from sparkrun.core.recipe.memory import fraction_problem, takes_gib
 from sparkrun.core.recipe.report import SUMMARIES
 from sparkrun.core.recipe.schema import Finding
-from sparkrun.core.recipe.validate import Report, RuntimeKnowledge, Surroundings, check_settings, validate, validate_text
+from sparkrun.core.recipe.validate import Report, RuntimeKnowledge, Surroundings, validate, validate_text
 from sparkrun.core.shell_text import EngineSyntax
 
 SOURCE = RecipeSource("file", "r", path="/x/r.yaml", trusted=True)
@@ -232,9 +232,8 @@ class TestDefaults:
         assert one("model: o/m\ndefaults: {zebra: 1}\n", "unmapped-config-key").message == "nothing reads defaults.zebra"
 
     def test_without_an_engine_only_misspelt_keys_are_told(self) -> None:
-        assert [f.message for f in check_settings(load_recipe_text("model: o/m\ndefaults: {zebra: 1, prot: 2}\n", SOURCE))] == [
-            "nothing reads defaults.prot"
-        ]
+        findings = validate(load_recipe_text("model: o/m\ndefaults: {zebra: 1, prot: 2}\n", SOURCE)).findings
+        assert [finding.message for finding in findings if finding.code == "unmapped-config-key"] == ["nothing reads defaults.prot"]
 
     def test_internal_keys(self) -> None:
         assert one("model: o/m\ndefaults: {_x: 1}\n", "internal-config-key").severity == "warning"
@@ -321,7 +320,32 @@ class TestCommand:
         around = Surroundings(runtime=msgspec.structs.replace(VLLM, known_flags=frozenset({"--port", "--max-model-len"})))
         finding = one(command("vllm serve {model} --port 1 --max-modle-len 5"), "unknown-engine-flag", around)
 
-        assert (finding.message, finding.fix) == ("vllm serve has no flag --max-modle-len", "did you mean --max-model-len?")
+        assert finding.severity == "warning"
+        assert finding.message == "--max-modle-len is not a flag of vllm serve, as far as known"
+        assert finding.fix == "did you mean --max-model-len?"
+
+    @pytest.mark.parametrize("flag", ["--enable-something-of-a-fork", "--max-model-len-of-a-fork"])
+    def test_a_flag_of_another_version_is_only_a_suggestion(self, flag: str) -> None:
+        around = Surroundings(
+            runtime=msgspec.structs.replace(VLLM, known_flags=frozenset({"--port", "--max-model-len"}), flags_of="vLLM 9")
+        )
+        finding = one(command(f"vllm serve {{model}} {flag} 5"), "unknown-engine-flag", around)
+
+        assert (finding.severity, finding.message) == ("suggestion", f"{flag} is not a flag of vLLM 9, as far as known")
+
+    def test_a_flag_that_stands_in_the_defaults(self) -> None:
+        around = Surroundings(runtime=msgspec.structs.replace(VLLM, known_flags=frozenset({"--port"})))
+        text = command("vllm serve {model} {extra}", "defaults: {extra: '--prot 5'}\n")
+
+        assert one(text, "unknown-engine-flag", around).fix == "did you mean --port?"
+
+    def test_a_default_that_is_a_flag_of_the_engine_alone(self) -> None:
+        around = Surroundings(runtime=msgspec.structs.replace(VLLM, known_flags=frozenset({"--enable-lora"}), flags_of="vLLM 9"))
+        known = one("model: org/m\nruntime: vllm\ndefaults: {enable_lora: true}\n", "unmapped-config-key", around)
+        mistyped = one("model: org/m\nruntime: vllm\ndefaults: {enable_lroa: true}\n", "unmapped-config-key", around)
+
+        assert known.fix == "vLLM 9 has --enable-lora: write it in the command"
+        assert mistyped.fix == "did you mean 'enable_lora'?"
 
     def test_the_model_spelt_out(self) -> None:
         assert one(command("vllm serve org/m"), "restated-model-arg").severity == "suggestion"

@@ -15,7 +15,7 @@ ENTRY = "registries:\n- name: {name}\n  url: {url}\n  subpath: recipes\n"
 
 @pytest.fixture
 def store(config: SparkrunConfig) -> RegistryStore:
-    return RegistryStore(config.paths.registries_file)
+    return RegistryStore(config.paths.registries_file, config.paths.cache_dir)
 
 
 def untouched(state: RegistryState) -> RegistryState:
@@ -194,4 +194,4 @@ def test_a_folder_that_cannot_be_written_says_so(config: SparkrunConfig) -> None
     blocker.parent.mkdir(parents=True, exist_ok=True)
     blocker.write_text("a file where a folder should be")
     with pytest.raises(ConfigError, match="cannot write"):
-        RegistryStore(blocker / "registries.yaml").edit(disabled("official"))
+        RegistryStore(blocker / "registries.yaml", config.paths.cache_dir).edit(disabled("official"))

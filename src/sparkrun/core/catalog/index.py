@@ -69,8 +69,21 @@ class BrokenRecipe(msgspec.Struct, frozen=True):
     """A file that should be a recipe and is none. ``place`` is its path in the registry's repository, or the whole path."""
 
     registry: str | None
+    name: str
+    """What a recipe at this place would be called: its path in the registry without suffix."""
     place: str
+    path: str
     reason: str
+
+    @property
+    def file(self) -> str:
+        """The name without folders."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def label(self) -> str:
+        """The name that a list would show."""
+        return f"@{self.registry}/{self.name}" if self.registry else self.file
 
     @property
     def line(self) -> str:

@@ -17,16 +17,13 @@ from sparkrun.core.recipe.include import IncludeResolver
 from sparkrun.core.recipe.schema import RecipeSource
 from sparkrun.core.registry import (
     AssetFolder,
-    DisabledRegistryError,
-    OpenedFolders,
     RegistryAsset,
     RegistryFailure,
     RegistryManager,
-    UnknownRegistryError,
     iter_asset_files,
 )
 from sparkrun.core.registry.assets import iter_files
-from sparkrun.core.resolve import SUFFIXES, ResolveContext, asset_source, include_resolver, looks_like_recipe, search_folders
+from sparkrun.core.resolve import SUFFIXES, ResolveContext, asset_source, include_resolver, looks_like_recipe, open_folders, search_folders
 from sparkrun.utils.text import did_you_mean
 
 _WORTH_TELLING = 100
@@ -41,6 +38,11 @@ class CatalogQuery(msgspec.Struct, frozen=True):
     runtime: str | None = None
     hidden: bool = False
     unique_names: bool = False
+
+    @property
+    def words(self) -> str:
+        """The text without a registry in front."""
+        return (self.text.partition("/")[2] if self.text.startswith("@") else self.text).strip()
 
 
 class CatalogItem(msgspec.Struct, frozen=True):
@@ -60,11 +62,16 @@ class CatalogItem(msgspec.Struct, frozen=True):
 
 
 class CatalogResult(msgspec.Struct, frozen=True):
-    """What was found, the files that are broken, and the registries that could not be read."""
+    """What was found, the files that are broken (whatever was asked for), and the registries that could not be read."""
 
     items: tuple[CatalogItem, ...]
     broken: tuple[BrokenRecipe, ...] = ()
     failures: tuple[RegistryFailure, ...] = ()
+
+    def broken_of(self, query: CatalogQuery) -> tuple[BrokenRecipe, ...]:
+        """The broken files whose name answers to the query; what runtime they are for nobody knows."""
+        wanted = query.words.casefold()
+        return () if query.runtime else tuple(file for file in self.broken if wanted in file.label.casefold())
 
 
 def search_recipes(query: CatalogQuery, ctx: ResolveContext) -> CatalogResult:
@@ -73,7 +80,7 @@ def search_recipes(query: CatalogQuery, ctx: ResolveContext) -> CatalogResult:
     Raises ``UsageError`` for an unknown or disabled registry, an unknown runtime, and a text that contradicts ``registry``.
     """
     registry, text = _scope(query)
-    opened = _open(registry, query.hidden, ctx)
+    opened = open_folders("recipes", registry, ctx, hidden=query.hidden)
     reader = IndexReader(ctx.config.paths.cache_dir, _fetchless_resolver(ctx), lambda count: _tell_parsing(count, ctx))
     sources = [*(() if registry else _local(ctx)), *(_registry_source(folder) for folder in opened.folders)]
     read = [(source, reader.read(source.folder)) for source in sources]
@@ -81,9 +88,7 @@ def search_recipes(query: CatalogQuery, ctx: ResolveContext) -> CatalogResult:
     matches = _matcher(text, query.runtime, items)
     found = (item for item in items if matches(item))
     chosen = _first_of_each_name(found) if query.unique_names else found
-    broken = tuple(
-        BrokenRecipe(source.registry, source.place(file), file.problem) for source, files in read for file in files if file.problem
-    )
+    broken = tuple(source.broken(file, file.problem) for source, files in read for file in files if file.problem)
     return CatalogResult(tuple(chosen), broken, opened.failures)
 
 
@@ -95,26 +100,18 @@ class _Source(NamedTuple):
     inside: str
     folder: RecipeFolder
 
-    def place(self, file: IndexedFile) -> str:
-        return f"{self.inside}{file.file}" if self.registry else f"{self.shown}/{file.file}"
+    def broken(self, file: IndexedFile, reason: str) -> BrokenRecipe:
+        path = f"{self.shown}/{file.file}"
+        return BrokenRecipe(self.registry, file.name, f"{self.inside}{file.file}" if self.registry else path, path, reason)
 
 
 def _scope(query: CatalogQuery) -> tuple[str | None, str]:
     if not query.text.startswith("@"):
-        return query.registry, query.text.strip()
-    named, _, text = query.text.removeprefix("@").partition("/")
+        return query.registry, query.words
+    named = query.text.removeprefix("@").partition("/")[0]
     if query.registry and query.registry != named:
         raise UsageError(f"'{query.text}' and --registry {query.registry} name two registries", hint="give one of them")
-    return named, text.strip()
-
-
-def _open(registry: str | None, hidden: bool, ctx: ResolveContext) -> OpenedFolders:
-    if registry is None:
-        return ctx.manager.open_all("recipes", hidden=hidden)
-    try:
-        return ctx.manager.open_named(registry, "recipes")
-    except (UnknownRegistryError, DisabledRegistryError) as error:
-        raise UsageError(error.message, hint=error.hint) from None
+    return named, query.words
 
 
 def _local(ctx: ResolveContext) -> Iterator[_Source]:

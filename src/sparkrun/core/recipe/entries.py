@@ -8,9 +8,9 @@ from sparkrun.core.recipe.conditional import SELECTORS, condition_problem, is_se
 from sparkrun.core.recipe.env import read_env
 from sparkrun.core.recipe.fields import Fields, dotted, kind_of
 from sparkrun.core.recipe.keys import PARALLELISM
+from sparkrun.core.recipe.places import KeyPath
 from sparkrun.core.recipe.problem import InvalidRecipeError
 from sparkrun.core.recipe.schema import ConditionalOverride, Finding, Hook, HostImage, Values
-from sparkrun.core.recipe.source import KeyPath
 from sparkrun.utils.text import did_you_mean
 
 HOOK_LISTS = ("pre_exec", "post_exec", "post_commands")

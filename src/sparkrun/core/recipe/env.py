@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkrun.core.recipe.fields import Fields, dotted, key_text
+from sparkrun.core.recipe.places import KeyPath
 from sparkrun.core.recipe.problem import InvalidRecipeError
 from sparkrun.core.recipe.schema import Finding
-from sparkrun.core.recipe.source import KeyPath
 from sparkrun.core.values import compact_json
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from sparkrun.core.recipe.detect import canonical_runtime, runtime_family
 from sparkrun.core.recipe.schema import ConditionalOverride, Hook, Mode, Recipe, Values
 from sparkrun.core.values import ConfigValue
-from sparkrun.utils.yamlio import dump_yaml
 
 KEY_ORDER = (
     "recipe_version",
@@ -70,6 +69,8 @@ _SAME_NAME = (
 
 def export_recipe(recipe: Recipe) -> str:
     """The recipe as a version 2 file that renders the same launch. Includes are worked in, what loading implied is spelt out."""
+    from sparkrun.utils.yamlio import dump_yaml  # only who writes needs it
+
     return dump_yaml(recipe_json(recipe))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sparkrun.core.errors import RecipeSyntaxError
-from sparkrun.core.recipe.source import Document, KeyPath
+from sparkrun.core.recipe.places import Document, KeyPath
 from sparkrun.core.values import ConfigValue
 
 _SWITCHES = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sparkrun.core.errors import RecipeError, RecipeNotFoundError, RecipeSyntaxError
+from sparkrun.core.recipe.places import Document, Duplicate, KeyPath, Position
 from sparkrun.core.recipe.problem import InvalidRecipeError
 from sparkrun.core.recipe.schema import RecipeSource
-from sparkrun.core.recipe.source import Document, Duplicate, KeyPath, Position, read_document
 
 MAX_DEPTH = 8
 """Recipes in one chain of includes."""
@@ -77,6 +77,8 @@ def _flatten(document: Document, source: RecipeSource, resolve: IncludeResolver,
         text, base_source = resolve(reference, source)
     except RecipeError as error:
         raise InvalidRecipeError(where, error.message, hint=error.hint) from error
+    from sparkrun.core.recipe.source import read_document  # with YAML, which loads slowly; a list reads what is kept
+
     base_document = read_document(text, base_source.path or base_source.ref)
     base_chain = (*chain, _identity(base_source))
     _check_base(base_document, base_chain, where)

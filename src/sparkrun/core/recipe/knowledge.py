@@ -31,7 +31,9 @@ class RuntimeKnowledge(msgspec.Struct, frozen=True, kw_only=True):
     """Keys that the runtime reads and that are no flags."""
     rendezvous_flags: frozenset[str] = RENDEZVOUS_FLAGS
     known_flags: frozenset[str] = frozenset()
-    """Every flag of the engine, where a list of them exists; empty switches the check off."""
+    """Every long flag of the engine, where a list of them exists; empty switches the check off."""
+    flags_of: str = ""
+    """Which engine and version that list is of."""
     defaults: Values = {}
     max_nodes: int | None = None
     takes_host_images: bool = False

@@ -17,9 +17,9 @@ from sparkrun.core.recipe.env import env_findings, read_env
 from sparkrun.core.recipe.fields import Fields, dotted, key_text, kind_of
 from sparkrun.core.recipe.include import IncludeResolver, flatten, resolve_sibling
 from sparkrun.core.recipe.keys import CONSUMED, DOCKER_OPTIONS, RUNTIME_READS, TOP_LEVEL
+from sparkrun.core.recipe.places import Document
 from sparkrun.core.recipe.problem import InvalidRecipeError
 from sparkrun.core.recipe.schema import Finding, Mode, Recipe, RecipeSource, Values
-from sparkrun.core.recipe.source import Document, read_document
 from sparkrun.core.values import ConfigValue, value_text
 from sparkrun.utils.text import did_you_mean
 
@@ -59,6 +59,8 @@ def load_recipe_text(text: str, source: RecipeSource, *, resolve: IncludeResolve
 
     Raises ``RecipeSyntaxError`` (not YAML, or a field of the wrong kind) or ``RecipeError`` (a value that cannot be used).
     """
+    from sparkrun.core.recipe.source import read_document  # with YAML, which loads slowly; a list reads what is kept
+
     document, source, depth = flatten(read_document(text, source.path or source.ref), source, resolve)
     recipe = _decode(Fields(document), source)
     return recipe if depth < 2 else msgspec.structs.replace(recipe, findings=(*recipe.findings, _nested(recipe, depth)))

@@ -6,6 +6,9 @@ import re
 
 from sparkrun.core.values import ConfigValue
 
+SHARES = ("gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction")
+"""The keys that say it as a share."""
+
 _IN_GIB = r"--gpu[-_]memory[-_]utilization[-_]gb(?:=|\s+)['\"]?\{%s\}"
 
 

@@ -39,7 +39,7 @@ SUMMARIES = {
     "misplaced-config-key": "a key in the wrong place",
     "unknown-top-level-key": "an unknown key",
     "unknown-option": "an unknown option of a setting",
-    "unknown-engine-flag": "a flag that the engine does not have",
+    "unknown-engine-flag": "a flag that the engine is not known to have",
     "non-portable-mount": "a mount that exists on one site only",
     "node-count-mismatch": "parallelism and node count do not fit",
     "model-not-in-command": "the command does not name the model",
@@ -111,9 +111,12 @@ class Report(msgspec.Struct, frozen=True):
 
     def failed(self, fail_on: FailOn) -> bool:
         """Whether a finding is at least as bad as ``fail_on``."""
-        if fail_on == "none":
-            return False
-        return any(self.count(severity) for severity in _ORDER[: _ORDER.index(fail_on) + 1])
+        return bool(self.at_least(fail_on))
+
+    def at_least(self, fail_on: FailOn) -> tuple[Finding, ...]:
+        """The findings that are at least as bad."""
+        severities = () if fail_on == "none" else _ORDER[: _ORDER.index(fail_on) + 1]
+        return tuple(finding for finding in self.findings if finding.severity in severities)
 
     def as_json(self, fail_on: FailOn) -> Verdict:
         """The shape of ``recipe validate --json``."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from sparkrun.core.recipe.source import KeyPath, Position, place
+from sparkrun.core.recipe.places import KeyPath, Position, place
 from sparkrun.core.values import ConfigValue
 
 Mode = Literal["auto", "solo", "cluster"]

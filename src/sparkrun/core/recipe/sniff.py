@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import yaml
-
-from sparkrun.utils.yamlio import load_yaml
-
 _LIKELY_KEYS = re.compile(r"""^["']?(?:model|include)["']?[ \t]*:""", re.MULTILINE)
 
 
@@ -16,6 +12,10 @@ def is_recipe(text: str) -> bool:
     """Whether a text is a recipe as far as a listing is concerned: a model and an image, or an include. Broken YAML is none."""
     if not _LIKELY_KEYS.search(text):
         return False
+    import yaml  # loads slowly, and few files are sniffed twice
+
+    from sparkrun.utils.yamlio import load_yaml
+
     try:
         return is_recipe_mapping(load_yaml(text))
     except (yaml.YAMLError, ValueError, RecursionError):

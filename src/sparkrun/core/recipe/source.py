@@ -1,15 +1,14 @@
-"""A recipe's text with the place of every key, so that each message can say ``file:line:col``."""
+"""Reading a recipe's text with the place of every key, so that each message can say ``file:line:col``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
 from sparkrun.core.errors import RecipeSyntaxError
-
-KeyPath = tuple[str | int, ...]
+from sparkrun.core.recipe.places import Document, Duplicate, KeyPath, Position
 
 MAX_KEYS = 50_000
 """Keys and list entries of one document, aliases followed. Real recipes have some hundred; more is an alias bomb."""
@@ -29,51 +28,12 @@ class _Loader(_BaseLoader):  # type: ignore[misc]
     }
 
 
-class Position(NamedTuple):
-    """A place in a file, counted from 1; ``file`` where it is not the recipe's own (an included one)."""
-
-    line: int
-    column: int
-    file: str | None = None
-
-
-class Duplicate(NamedTuple):
-    """A key that stands twice in one mapping; YAML keeps the last one."""
-
-    path: KeyPath
-    first: Position
-    second: Position
-
-
-class Document(NamedTuple):
-    """A YAML mapping, where its keys stand, what was said twice, and how numbers and switches were spelt."""
-
-    name: str
-    value: dict[str, Any]
-    positions: dict[KeyPath, Position]
-    duplicates: tuple[Duplicate, ...]
-    spellings: dict[KeyPath, str] = {}  # noqa: RUF012 - never changed
-    """The text of each scalar that YAML reads as something else: ``1.10`` is a number, but a version when a text is wanted."""
-
-    def where(self, *path: str | int) -> str:
-        """``file:line:col`` of a key, of the nearest outer key that is known, or of the file."""
-        return place(self.name, self.positions, path)
-
-
-def place(file: str, positions: dict[KeyPath, Position], path: KeyPath) -> str:
-    """``file:line:col`` of a key, of the nearest outer key that is known, or just the file."""
-    for end in range(len(path), 0, -1):
-        if position := positions.get(path[:end]):
-            return f"{position.file or file}:{position.line}:{position.column}"
-    return file
-
-
-def read_document(text: str, name: str) -> Document:
-    """Parse one YAML mapping. ``name`` is what messages call the file. Raises ``RecipeSyntaxError``."""
+def read_document(text: str, name: str, *, what: str = "recipe") -> Document:
+    """Parse one YAML mapping. ``name`` is what messages call the file, ``what`` what it should be. Raises ``RecipeSyntaxError``."""
     try:
         loader = _Loader(text)
         try:
-            return _read(loader, name)
+            return _read(loader, name, what)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
@@ -88,10 +48,11 @@ def read_document(text: str, name: str) -> Document:
         raise RecipeSyntaxError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
 
 
-def _read(loader: Any, name: str) -> Document:
+def _read(loader: Any, name: str, what: str) -> Document:
     node = loader.get_single_node()
     if not isinstance(node, yaml.MappingNode):
-        raise RecipeSyntaxError(f"{name}:1:1: a recipe is a mapping of keys, not {_kind(node)}", hint="begin with: model: org/name")
+        hint = "begin with: model: org/name" if what == "recipe" else None
+        raise RecipeSyntaxError(f"{name}:1:1: a {what} is a mapping of keys, not {_kind(node)}", hint=hint)
     index = _Index(loader)
     index.walk(node, ())
     return Document(name, loader.construct_document(node), index.positions, tuple(index.duplicates), index.spellings)

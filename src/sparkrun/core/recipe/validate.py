@@ -5,7 +5,6 @@ from __future__ import annotations
 from sparkrun.core.errors import RecipeError
 from sparkrun.core.recipe.checks import ALL_RULES
 from sparkrun.core.recipe.checks.case import Case
-from sparkrun.core.recipe.checks.settings import SETTING_RULES
 from sparkrun.core.recipe.include import IncludeResolver, resolve_sibling
 from sparkrun.core.recipe.knowledge import RuntimeKnowledge, Surroundings
 from sparkrun.core.recipe.load import load_recipe_text
@@ -13,7 +12,7 @@ from sparkrun.core.recipe.problem import InvalidRecipeError
 from sparkrun.core.recipe.report import FailOn, Report
 from sparkrun.core.recipe.schema import Finding, Recipe, RecipeSource
 
-__all__ = ["FailOn", "Report", "RuntimeKnowledge", "Surroundings", "check_settings", "finding_of", "validate", "validate_text"]
+__all__ = ["FailOn", "Report", "RuntimeKnowledge", "Surroundings", "finding_of", "validate", "validate_text"]
 
 PLAIN_SURROUNDINGS = Surroundings()
 
@@ -23,12 +22,6 @@ def validate(recipe: Recipe, around: Surroundings = PLAIN_SURROUNDINGS) -> Repor
     case = Case(recipe, around)
     checked = tuple(finding for rule in ALL_RULES for finding in rule(case))
     return Report.of(_file_name(recipe.source), _without_doubts(recipe.findings, checked) + checked)
-
-
-def check_settings(recipe: Recipe, around: Surroundings = PLAIN_SURROUNDINGS) -> tuple[Finding, ...]:
-    """What a launch should tell about ``defaults`` and node counts: misspelt and unread keys, sizes where shares are meant."""
-    case = Case(recipe, around)
-    return tuple(finding for rule in SETTING_RULES for finding in rule(case))
 
 
 def validate_text(

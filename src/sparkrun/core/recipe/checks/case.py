@@ -61,6 +61,12 @@ class Case:
         return find_engine(self.recipe.command, self.runtime.engine) if self.recipe.command and self.runtime else None
 
     @cached_property
+    def rendered_call(self) -> EngineCall | None:
+        """The same with its placeholders filled in, so that flags which stand in ``defaults`` are there too."""
+        rendered = self.rendered
+        return find_engine(rendered.text, self.runtime.engine) if isinstance(rendered, Rendered) and self.runtime else None
+
+    @cached_property
     def words(self) -> tuple[Word, ...]:
         """The words of the engine's command, or of every command where the engine is not known."""
         if self.call:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from sparkrun.core.flags import literal_values, unknown_flags
 from sparkrun.core.recipe.checks.case import Case, Rule
 from sparkrun.core.recipe.knowledge import RENDEZVOUS_FLAGS
-from sparkrun.core.recipe.schema import Finding
+from sparkrun.core.recipe.schema import Finding, Severity
 from sparkrun.core.shell_text import TokenKind, canonical, flag_name
 from sparkrun.core.templating import PlaceholderCycle
+from sparkrun.utils.text import is_typing_error
 
 LONG_COMMAND = 60
 """Lines from which a command counts as a program."""
@@ -81,12 +82,17 @@ def literal_flags(case: Case) -> Iterator[Finding]:
 
 
 def engine_flags(case: Case) -> Iterator[Finding]:
-    """Flags that the engine does not have, where its flags are known."""
-    if case.call and case.runtime and case.runtime.known_flags:
-        for unknown in unknown_flags(case.call, case.runtime.known_flags):
-            fix = f"did you mean {unknown.nearest}?" if unknown.nearest else "check the engine's help"
-            message = f"{case.runtime.engine.name} has no flag {unknown.flag}"
-            yield Finding("suggestion", "unknown-engine-flag", message, fix=fix, where=case.where("command"))
+    """Flags that the engine is not known to have: most likely of another version, unless one is a slip of the fingers."""
+    call, runtime = case.rendered_call, case.runtime
+    if not call or not runtime or not runtime.known_flags:
+        return
+    engine = runtime.flags_of or runtime.engine.name
+    for unknown in unknown_flags(call, runtime.known_flags):
+        near = unknown.nearest
+        severity: Severity = "warning" if near and is_typing_error(unknown.flag, near) else "suggestion"
+        fix = f"did you mean {near}?" if near else "check the help of the engine that your image holds"
+        message = f"{unknown.flag} is not a flag of {engine}, as far as known"
+        yield Finding(severity, "unknown-engine-flag", message, fix=fix, where=case.where("command"))
 
 
 def model_in_command(case: Case) -> Iterator[Finding]:

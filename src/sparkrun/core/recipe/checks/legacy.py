@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sparkrun.core.recipe.checks.case import Case, Rule
+from sparkrun.core.recipe.places import KeyPath
 from sparkrun.core.recipe.schema import Finding
-from sparkrun.core.recipe.source import KeyPath
 
 _TOPOLOGY = {"mode": "min_nodes and max_nodes", "solo_only": "max_nodes: 1", "cluster_only": "min_nodes: 2"}
 

@@ -6,15 +6,15 @@ import math
 import re
 from collections.abc import Iterator
 
+from sparkrun.core.flags import literal_values
 from sparkrun.core.recipe.checks.case import Case, Rule
 from sparkrun.core.recipe.detect import runtime_family
-from sparkrun.core.recipe.memory import fraction_problem, takes_gib
+from sparkrun.core.recipe.memory import SHARES, fraction_problem, takes_gib
 from sparkrun.core.recipe.schema import Finding
 from sparkrun.core.values import ConfigValue, is_off
 from sparkrun.utils.text import did_you_mean
 
 _PLACEHOLDER = re.compile(r"\{(?:config\.)?([A-Za-z_]\w*)\}")
-_SHARES = ("gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction")
 _PARALLEL = ("tensor_parallel", "pipeline_parallel", "data_parallel")
 
 
@@ -25,10 +25,23 @@ def unused_defaults(case: Case) -> Iterator[Finding]:
     for key, value in case.recipe.defaults.items():
         if key in used or key in case.known_keys or key.startswith("_") or is_off(value):
             continue
-        near = did_you_mean(key, case.known_keys)
+        near = _own_flag(key, case) or did_you_mean(key, case.known_keys) or did_you_mean(key, _flag_keys(case))
         if near or case.runtime:
             fix = near or "remove it, or use it in the command"
             yield Finding("warning", "unmapped-config-key", f"nothing reads defaults.{key}", fix=fix, where=case.where("defaults", key))
+
+
+def _own_flag(key: str, case: Case) -> str:
+    """What to do about a key that is a flag of the engine and none of the flag map."""
+    flag = f"--{key.replace('_', '-')}"
+    runtime = case.runtime
+    return f"{runtime.flags_of} has {flag}: write it in the command" if runtime and flag in runtime.known_flags else ""
+
+
+def _flag_keys(case: Case) -> tuple[str, ...]:
+    """The engine's flags, spelt as keys."""
+    flags = case.runtime.known_flags if case.runtime else ()
+    return tuple(sorted(flag.lstrip("-").replace("-", "_") for flag in flags))
 
 
 def internal_defaults(case: Case) -> Iterator[Finding]:
@@ -50,12 +63,24 @@ def misplaced_keys(case: Case) -> Iterator[Finding]:
 
 def memory_shares(case: Case) -> Iterator[Finding]:
     """A share of memory is between 0 and 1; a larger number is a size, and would be taken for a share."""
-    for key in _SHARES:
-        value = case.recipe.defaults.get(key)
-        if value is None or takes_gib(case.recipe.command, key):
-            continue
+    for key, value, where in _shares(case):
         if problem := fraction_problem(key, value, case.around.memory_gib):
-            yield Finding("error", "recipe-field", problem, fix=f"write {key}: 0.8", where=case.where("defaults", key))
+            yield Finding("error", "recipe-field", problem, fix="write a fraction between 0 and 1, such as 0.8", where=where)
+
+
+def _shares(case: Case) -> Iterator[tuple[str, ConfigValue, str]]:
+    """Every share that the recipe gives, with its place: in defaults, in a conditional override, or spelt out in the command."""
+    recipe = case.recipe
+    literals = literal_values(case.rendered_call, case.runtime.flag_map) if case.rendered_call and case.runtime else {}
+    for key in SHARES:
+        if takes_gib(recipe.command, key):
+            continue
+        conditional = ((entry.defaults, ("overrides", number, "defaults", key)) for number, entry in enumerate(recipe.overrides))
+        for values, path in ((recipe.defaults, ("defaults", key)), *conditional):
+            if not is_off(values.get(key)):
+                yield key, values[key], case.where(*path)
+        if key in literals and is_off(recipe.defaults.get(key)):
+            yield key, literals[key], case.where("command")
 
 
 def node_counts(case: Case) -> Iterator[Finding]:
