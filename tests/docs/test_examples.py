@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
 LINKS = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 NOT_HERE = ("spark-1", "@official", "git clone", "./dev.sh", "# not run")
 
