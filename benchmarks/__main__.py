@@ -6,12 +6,17 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from benchmarks import fanout, report, startup
-from benchmarks.measure import BenchmarkError, Timing
+from benchmarks import control, fanout, report, startup
+from benchmarks.measure import BenchmarkError, Size, Timing
 
-# A benchmark is a function from the number of rounds to its timings, the baseline's first.
-BENCHMARKS: dict[str, Callable[[int], list[Timing]]] = {
+# A benchmark is a function from the number of rounds to its results, the baseline's first.
+BENCHMARKS: dict[str, Callable[[int], list[Timing] | list[Size]]] = {
     "startup": startup.measure,
+    "list_1000": control.measure_list,
+    "completion": control.measure_completion,
+    "dry_run": control.measure_dry_run,
+    "saved": control.measure_saved,
+    "memory": control.measure_memory,
     "fanout": fanout.measure,
 }
 
@@ -33,12 +38,12 @@ def run(name: str, runs: int) -> bool:
     """Measure, show and keep one benchmark; false when it could not be measured."""
     print(f"{name}, {runs} rounds")
     try:
-        timings = BENCHMARKS[name](runs)
+        results = BENCHMARKS[name](runs)
     except (BenchmarkError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return False
-    print(report.table(timings))
-    print(f"written to {report.save(name, timings)}\n")
+    print(report.table(results))
+    print(f"written to {report.save(name, results)}\n")
     return True
 
 

@@ -29,6 +29,15 @@ COLD_ROUNDS, OFF_ROUNDS = 3, 3
 """A handshake takes so long that more rounds tell no more."""
 SPARKRUN = str(Path(sys.executable).with_name("sparkrun"))
 SSHD_PATH = "/usr/sbin:/usr/bin"
+RUN_TRUE = """
+import os, sys
+from sparkrun.core.config import SparkrunConfig
+from sparkrun.orchestration.ssh import make_ssh_runner
+from sparkrun.orchestration.ssh_sessions import Session, run_sessions
+results = run_sessions([Session(host, "true", 60) for host in sys.argv[1:]], make_ssh_runner(SparkrunConfig.load(os.environ)).settings)
+sys.exit(0 if all(each.ok for each in results) else 1)
+"""
+"""What bare ssh does, done by our sessions: with a Python to start, without the rest of a command."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class Case:
 
 
 def measure(runs: int) -> list[Timing]:
-    """Bare ssh and ``sparkrun status``, cold and warm, for each number of hosts; the ratio is to bare ssh over new connections to as many."""
+    """Bare ssh and ``sparkrun status`` for each number of hosts, cold and warm; ratios are to bare ssh over new connections to as many."""
     with tempfile.TemporaryDirectory(prefix="sr-", dir="/tmp") as folder, site(Path(folder)) as hosts:
         groups = [hosts.cases(count, runs) for count in COUNTS]
         times_ms = time_all([case for group in groups for case in group])
@@ -80,6 +89,7 @@ class Hosts:
         cases = [
             Case(Command(f"{count}: ssh true, new connections", self._bare(count)), nothing, cold),
             Case(Command(f"{count}: ssh true, open connections", self._bare(count, *self._shared())), nothing, runs),
+            Case(Command(f"{count}: true by our sessions, open connections", self._sessions(count)), nothing, runs),
             Case(Command(f"{count}: sparkrun status, cold", self._status(count)), self._disconnect, cold),
             Case(Command(f"{count}: sparkrun status, warm", self._status(count), budget_ms=WARM_BUDGETS_MS.get(count)), nothing, runs),
         ]
@@ -97,9 +107,17 @@ class Hosts:
     def _shared(self) -> tuple[str, ...]:
         return ("-o", "ControlMaster=auto", "-o", "ControlPersist=300", "-o", f"ControlPath={self._folder}/bare-%C")
 
+    def _sessions(self, count: int) -> tuple[str, ...]:
+        return (*self._user(), sys.executable, "-c", RUN_TRUE, *self._names(count))
+
     def _status(self, count: int, *more: str) -> tuple[str, ...]:
-        hosts = ",".join([*(f"127.0.0.{n}:{self._port}" for n in range(1, count + 1)), *more])
-        return ("env", f"HOME={self._folder}/user-home", f"XDG_RUNTIME_DIR={self._folder}", SPARKRUN, "status", "-H", hosts)
+        return (*self._user(), SPARKRUN, "status", "-H", ",".join([*self._names(count), *more]))
+
+    def _names(self, count: int) -> list[str]:
+        return [f"127.0.0.{n}:{self._port}" for n in range(1, count + 1)]
+
+    def _user(self) -> tuple[str, ...]:
+        return ("env", f"HOME={self._folder}/user-home", f"XDG_RUNTIME_DIR={self._folder}")
 
     def _disconnect(self) -> None:
         disconnect(self._folder.glob(f"sparkrun-{os.getuid()}/*"))
@@ -140,7 +158,7 @@ def write_settings(folder: Path) -> int:
     )
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
-    settings = {"ssh": {"key": f"{folder}/user", "options": client_options(folder), "max_parallel_ssh": 32}}
+    settings = {"ssh": {"key": f"{folder}/user", "options": client_options(folder)}}
     (folder / "user-home/.config/sparkrun/config.yaml").write_text(json.dumps(settings))
     return port
 

@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 TIMEOUT_S = 60.0
+
+# A new process starts with the peak of the one it was forked from, so that one has to be small: nothing but Python without site.
+_TELL_PEAK = """
+import os, resource, sys
+pid = os.spawnvp(os.P_NOWAIT, sys.argv[1], sys.argv[1:])
+_, status, usage = os.wait4(pid, 0)
+sys.stdout.write(f"\\n{usage.ru_maxrss // (1024 if sys.platform == 'darwin' else 1)}")
+sys.stdout.flush()
+os._exit(os.waitstatus_to_exitcode(status) & 255)
+"""
 
 
 class BenchmarkError(Exception):
@@ -18,12 +29,13 @@ class BenchmarkError(Exception):
 
 @dataclass(frozen=True)
 class Command:
-    """A command to time. ``exit_code`` is how it has to end; ``budget_ms`` is the wall time it may take, where there is one."""
+    """A command to measure. ``exit_code`` is how it has to end; a budget is the wall time or the memory it may take, where there is one."""
 
     name: str
     argv: tuple[str, ...]
     exit_code: int = 0
     budget_ms: float | None = None
+    budget_mib: float | None = None
 
 
 @dataclass(frozen=True)
@@ -34,6 +46,16 @@ class Timing:
     runs: int
     min_ms: float
     median_ms: float
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Size:
+    """The most memory that one command held in its runs (its largest process), and that as a multiple of the baseline's."""
+
+    command: Command
+    runs: int
+    max_mib: float
     ratio: float
 
 
@@ -53,14 +75,34 @@ def time_side_by_side(baseline: Command, commands: Sequence[Command], *, runs: i
     return [Timing(command, runs, min(times), statistics.median(times), min(times) / least_ms) for command, times in times_ms.items()]
 
 
+def size_side_by_side(baseline: Command, commands: Sequence[Command], *, runs: int) -> list[Size]:
+    """Take the peak memory of the baseline and of the commands over ``runs`` runs each."""
+    everything = (baseline, *commands)
+    most_mib = {command: max(peak_mib(command) for _run in range(runs)) for command in everything}
+    return [Size(command, runs, mib, mib / most_mib[baseline]) for command, mib in most_mib.items()]
+
+
 def time_once_ms(command: Command) -> float:
     """The wall time of one run; raises BenchmarkError when it ends in another way than it should."""
     start = time.perf_counter()
     done = run(command)
     elapsed_ms = (time.perf_counter() - start) * 1000
+    check_end(command, done)
+    return elapsed_ms
+
+
+def peak_mib(command: Command) -> float:
+    """The peak memory of one run, told by a process in between that has no other children; raises BenchmarkError as ``time_once_ms``."""
+    done = run(Command(command.name, (sys.executable, "-S", "-c", _TELL_PEAK, *command.argv)))
+    told, _, peak_kib = done.stdout.rpartition("\n")
+    check_end(command, subprocess.CompletedProcess(command.argv, done.returncode, told, done.stderr))
+    return int(peak_kib) / 1024
+
+
+def check_end(command: Command, done: subprocess.CompletedProcess[str]) -> None:
+    """Raise BenchmarkError when it ended in another way than it should."""
     if done.returncode != command.exit_code:
         raise BenchmarkError(f"{command.name}: exit code {done.returncode} instead of {command.exit_code}: {done.stderr.strip()[-300:]}")
-    return elapsed_ms
 
 
 def run(command: Command) -> subprocess.CompletedProcess[str]:

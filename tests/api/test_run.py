@@ -244,3 +244,21 @@ def test_undoing_touches_only_what_this_launch_started(cluster: FakeCluster, rec
     host.answer(undo)
     assert first.cluster_id in {process.params["CLUSTER_ID"] for process in host.processes.values()}
     assert stop.params["LAUNCH"] != undo.params["ONLY_LAUNCH"]
+
+
+def test_a_changed_recipe_takes_the_place_of_what_runs(cluster: FakeCluster, recipe: str) -> None:
+    first = api.run(options(recipe), sctx=cluster.sctx)
+    Path(recipe).write_text(Path(recipe).read_text() + "env: {SOME_KEY: changed}\n")
+    second = api.run(options(recipe), sctx=cluster.sctx)
+    assert second.cluster_id == first.cluster_id
+    assert not second.already_running
+    assert any(isinstance(event, Note) and "replacing" in event.text for event in cluster.events)
+
+
+def test_a_changed_recipe_that_cannot_be_launched_leaves_what_runs(cluster: FakeCluster, recipe: str) -> None:
+    api.run(options(recipe), sctx=cluster.sctx)
+    Path(recipe).write_text(Path(recipe).read_text() + "env: {SOME_KEY: changed}\n")
+    cluster["localhost"].models.clear()
+    with pytest.raises(api.ModelMissingError):
+        api.run(options(recipe), sctx=cluster.sctx)
+    assert [process.alive for process in cluster["localhost"].processes.values()] == [True]

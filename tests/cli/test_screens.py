@@ -12,7 +12,7 @@ from sparkrun import api
 from sparkrun.cli.plan_text import plan_text, result_text
 from sparkrun.cli.progress import progress_sink
 from sparkrun.cli.status_text import duration, status_text
-from sparkrun.core.events import Detail, Done, EngineLine, Note, Phase, Script, Step, Warn
+from sparkrun.core.events import Bytes, Detail, Done, EngineLine, Note, Phase, Script, Step, Warn
 from sparkrun.core.remote import ScriptCall
 from sparkrun.testing import FakeCluster
 from tests.cli.conftest import Said
@@ -142,3 +142,19 @@ def test_a_dry_run_as_json_is_one_line_of_ascii(cli: Cli, recipe: str, monkeypat
         ["spark-7"],
         {"LLAMA_API_KEY": "***", "X_TOKEN": "***"},
     )
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "text"),
+    [
+        (1_200_000_000, 4_200_000_000, 4, "1.2 GB of 4.2 GB, 300 MB/s, 10 s left"),
+        (1_200_000_000, None, 4, "1.2 GB, 300 MB/s"),
+        (4_300_000_000, 4_200_000_000, 10, "4.3 GB, 430 MB/s"),
+    ],
+)
+def test_a_transfer_tells_bytes_rate_and_time_left(
+    capsys: pytest.CaptureFixture[str], done: int, total: int | None, seconds: float, text: str
+) -> None:
+    progress_sink(0)(Bytes("image x:1", done, total, seconds))
+
+    assert capsys.readouterr().err == f"    image x:1: {text}\n"

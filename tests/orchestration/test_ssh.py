@@ -12,7 +12,8 @@ from sparkrun.core.events import Event, Script
 from sparkrun.core.remote import RemoteResult, ScriptCall
 from sparkrun.orchestration.ssh import FailureKind, SshRunner, SshSettings, bulk_connection, explain_ssh_failure, run_remote_script
 from sparkrun.orchestration.ssh_mux import find_socket
-from sparkrun.orchestration.ssh_sessions import Session, run_sessions
+from sparkrun.orchestration.ssh_sessions import Session, Way, run_sessions, way_after
+from sparkrun.utils.fanout import Finished
 from sparkrun.utils.shell import parse_answers
 from tests.orchestration.fake_ssh import FakeSsh
 
@@ -254,6 +255,27 @@ def test_a_host_that_cannot_be_reached_is_tried_once_for_all_its_scripts(ssh: Fa
 def test_scripts_for_one_host_run_all_the_same_when_sharing_is_impossible(ssh: FakeSsh, shared: SshSettings) -> None:
     results = run_sessions([Session("spark-1", f"echo {number}", 20) for number in range(3)], shared)
     assert [each.stdout for each in results] == ["0\n", "1\n", "2\n"]
+
+
+@pytest.mark.parametrize(
+    ("way", "finished", "then"),
+    [
+        (Way.SHARED, Finished(255, "", "", opened=False), Way.SHARING),
+        (Way.SHARED, Finished(-9, "", "", timed_out=True, opened=False), Way.SHARING),
+        (Way.SHARED, Finished(-1, "", "", opened=False, error=ConnectionRefusedError()), Way.SHARING),
+        (Way.SHARED, Finished(-2, "", "", opened=False), Way.ALONE),
+        (Way.SHARED, Finished(127, "", "bash: not found", opened=False), None),
+        (Way.SHARED, Finished(255, "", ""), None),
+        (Way.SHARED, Finished(-9, "", "", timed_out=True), None),
+        (Way.SHARING, Finished(255, "", "unix_listener: cannot bind to path /x: No such file or directory", opened=False), Way.ALONE),
+        (Way.SHARING, Finished(255, "", "Permission denied (publickey).", opened=False), None),
+        (Way.SHARING, Finished(-9, "", "", timed_out=True, opened=False), None),
+        (Way.ALONE, Finished(255, "", "unix_listener: cannot bind", opened=False), None),
+        (Way.LOCAL, Finished(1, "", "", opened=False), None),
+    ],
+)
+def test_another_way_is_tried_only_when_the_script_was_not_begun(way: Way, finished: Finished, then: Way | None) -> None:
+    assert way_after(way, finished) is then
 
 
 # --- large data ---

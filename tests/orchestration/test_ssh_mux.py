@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkrun.orchestration.control_dir import choose_control_dir, fits_a_socket
 from sparkrun.orchestration.ssh import FailureKind, SshSettings, explain_ssh_failure
-from sparkrun.orchestration.ssh_mux import ControlSocket, choose_control_dir, find_socket, fits_a_socket
+from sparkrun.orchestration.ssh_mux import ControlSocket, find_socket
 from sparkrun.orchestration.ssh_sessions import Session, run_sessions
 from tests.orchestration.fake_master import FakeMaster
 from tests.orchestration.fake_ssh import FakeSsh

@@ -187,6 +187,7 @@ def described(meta: dict[str, Any]) -> dict[str, Any]:
         ".State.OOMKilled": str(meta["oom"]).lower(),
         ".State.Pid": meta["pid"] if code is None else 0,
         ".State.StartedAt": meta.get("started", "2026-01-02T03:04:05.6789Z"),
+        ".State.FinishedAt": "0001-01-01T00:00:00Z" if code is None else now(),
         ".RestartCount": 0,
         ".Image": f"sha256:{meta['image']}",
         ".Config.Image": meta["image"],

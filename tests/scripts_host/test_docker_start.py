@@ -58,7 +58,7 @@ def test_a_command_of_several_lines_and_quotes_runs_as_it_is(dock: DockerHost) -
 
 
 def test_a_gate_counts_from_the_last_hook(dock: DockerHost) -> None:
-    rank = rank_of("echo engine", gated=True, gate_timeout_s=2)
+    rank = rank_of("echo engine", gated=True, gate_timeout_s=4)
     dock.started(rank)
 
     for _hook in range(3):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -149,3 +150,48 @@ def test_a_dead_head_ends_the_wait_for_its_nodes(dock: DockerHost) -> None:
     ran = dock.host.run("wait_ray", WATCH_CONTAINER=NAME, NODES="2", TIMEOUT_S="60")
 
     assert (ran.returncode, ran.answers.text("REASON")) == (1, "died")
+
+
+def test_a_guard_tells_of_the_end_of_its_container(dock: DockerHost) -> None:
+    dock.started(rank_of("sleep 60"))
+    dock.open(rank_of("sleep 60"))
+    guard = dock.host.begin("guard", WATCH_CONTAINER=NAME)
+    guard.wait_for("SPARKRUN_GUARD_START")
+    dock.docker.crash(NAME)
+
+    ran = guard.result()
+
+    assert (ran.returncode, ran.section("GUARD").flag("READY"), ran.answers.text("REASON")) == (1, False, "died")
+    assert ran.section("GUARD").number("EXIT_CODE") is not None
+
+
+def test_a_guard_needs_something_to_watch(host: ScratchHost) -> None:
+    assert host.run("guard").returncode == 2
+
+
+def test_a_host_is_claimed_by_one_session_at_a_time(host: ScratchHost, tmp_path: Path) -> None:
+    file = str(tmp_path / "claim")
+    first = host.begin("claim", FILE=file)
+    first.wait_for("CLAIMED=1")
+
+    second = host.run("claim", FILE=file)
+    assert (second.returncode, second.answers.text("REASON")) == (1, "busy")
+
+    first.process.kill()
+    first.process.wait()
+    third = host.begin("claim", FILE=file)
+    third.wait_for("CLAIMED=1")
+    third.process.kill()
+
+
+def test_a_claim_ends_with_its_lifeline(host: ScratchHost, tmp_path: Path) -> None:
+    ended = host.run("claim", FILE=str(tmp_path / "claim"), LIFELINE="1")
+
+    assert (ended.returncode, ended.section("CLAIM").flag("CLAIMED")) == (0, True)
+
+
+def test_without_flock_nothing_is_locked(host: ScratchHost) -> None:
+    (host.tools / "flock").unlink()
+    ended = host.run("claim", LIFELINE="1")
+
+    assert (ended.answers.text("LOCK"), ended.section("CLAIM").flag("CLAIMED")) == ("none", True)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sparkrun.utils.text import did_you_mean, nearest
+from sparkrun.utils.text import did_you_mean, nearest, size_text
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,11 @@ def test_import_is_cheap() -> None:
     """Matching is loaded for wrong names only."""
     code = "import sys, sparkrun.utils.text; print('difflib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (12_400, "12 kB"), (310_000_000, "310 MB"), (4_200_000_000, "4.2 GB"), (2 * 10**12, "2.0 TB")],
+)
+def test_a_size_is_told_in_the_unit_that_suits_it(size: int, text: str) -> None:
+    assert size_text(size) == text

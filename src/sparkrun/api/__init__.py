@@ -35,8 +35,10 @@ if TYPE_CHECKING:
         EngineMissingError,
         ExecutorUnavailableError,
         HostCommandError,
+        HostsBusyError,
         HostsError,
         HostUnreachableError,
+        ImageMissingError,
         IncompatibleHardwareError,
         Interrupted,
         LaunchFailedError,
@@ -58,11 +60,13 @@ if TYPE_CHECKING:
     from sparkrun.api._fabric import FabricHostReport, FabricPortReport, FabricReport, fabric
     from sparkrun.api._launch import plan, run
     from sparkrun.api._ops import LogLine, check_job, logs, status, stop, stop_all
+    from sparkrun.api._profiles import benchmark_profile, benchmark_profiles
     from sparkrun.api._recipe_checks import export, fail_on, schema, validate
     from sparkrun.api._recipes import registries, search_recipes, show
     from sparkrun.api._results import CheckResult, RunResult, StatusReport, StoppedWorkload, StopResult, endpoint_of, label_of
     from sparkrun.api._schedule import schedule
-    from sparkrun.core.catalog import CatalogItem, CatalogQuery, CatalogResult
+    from sparkrun.core.benchmark_profiles import BenchmarkProfile, BrokenProfile, ProfileError, ProfileList
+    from sparkrun.core.catalog import BrokenRecipe, CatalogItem, CatalogQuery, CatalogResult
     from sparkrun.core.cluster_manager import BrokenCluster, Cluster, ClusterEdit, ClusterError, SavedCluster
     from sparkrun.core.cluster_status import ClusterStatus, State, Workload
     from sparkrun.core.context import SparkrunContext
@@ -91,19 +95,21 @@ __getattr__ = lazy_names(
         "sparkrun.api._context": "make_context",
         "sparkrun.api._errors": """
             AlreadyRunningError AmbiguousWorkloadError ConfigError DockerUnavailableError EngineDiedError EngineMissingError
-            ExecutorUnavailableError HostCommandError HostUnreachableError HostsError IncompatibleHardwareError Interrupted
-            LaunchFailedError ModelMissingError NotReadyError PlacementError PluginError PortInUseError RecipeError
+            ExecutorUnavailableError HostCommandError HostUnreachableError HostsBusyError HostsError IncompatibleHardwareError Interrupted
+            ImageMissingError LaunchFailedError ModelMissingError NotReadyError PlacementError PluginError PortInUseError RecipeError
             RecipeNotFoundError RecipeSyntaxError SparkrunError StateError StopFailedError UnknownPlaceholderError
             UnknownWorkloadError UsageError
         """,
         "sparkrun.api._fabric": "FabricHostReport FabricPortReport FabricReport fabric",
         "sparkrun.api._launch": "plan run",
         "sparkrun.api._ops": "LogLine check_job logs status stop stop_all",
+        "sparkrun.api._profiles": "benchmark_profile benchmark_profiles",
         "sparkrun.api._recipe_checks": "export fail_on schema validate",
         "sparkrun.api._recipes": "registries search_recipes show",
         "sparkrun.api._results": "CheckResult RunResult StatusReport StoppedWorkload StopResult endpoint_of label_of",
         "sparkrun.api._schedule": "schedule",
-        "sparkrun.core.catalog": "CatalogItem CatalogQuery CatalogResult",
+        "sparkrun.core.benchmark_profiles": "BenchmarkProfile BrokenProfile ProfileError ProfileList",
+        "sparkrun.core.catalog": "BrokenRecipe CatalogItem CatalogQuery CatalogResult",
         "sparkrun.core.cluster_manager": "BrokenCluster Cluster ClusterEdit ClusterError SavedCluster",
         "sparkrun.core.cluster_status": "ClusterStatus State Workload",
         "sparkrun.core.context": "SparkrunContext",
@@ -127,7 +133,10 @@ __getattr__ = lazy_names(
 __all__ = [
     "AlreadyRunningError",
     "AmbiguousWorkloadError",
+    "BenchmarkProfile",
     "BrokenCluster",
+    "BrokenProfile",
+    "BrokenRecipe",
     "CatalogItem",
     "CatalogQuery",
     "CatalogResult",
@@ -151,7 +160,9 @@ __all__ = [
     "HostCommandError",
     "HostOptions",
     "HostUnreachableError",
+    "HostsBusyError",
     "HostsError",
+    "ImageMissingError",
     "IncompatibleHardwareError",
     "InferredHardware",
     "InsufficientCapacity",
@@ -172,6 +183,8 @@ __all__ = [
     "PluginError",
     "PortInUseError",
     "Probe",
+    "ProfileError",
+    "ProfileList",
     "Recipe",
     "RecipeError",
     "RecipeNotFoundError",
@@ -201,6 +214,8 @@ __all__ = [
     "UsageError",
     "Workload",
     "WorkloadFacts",
+    "benchmark_profile",
+    "benchmark_profiles",
     "check_job",
     "create_cluster",
     "default_cluster",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from sparkrun.core.cluster_manager import Cluster, ClusterManager
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.context import Approve, SparkrunContext
 from sparkrun.core.events import EventSink, ignore_events
-from sparkrun.core.hosts import HostOptions
 from sparkrun.core.remote import HostRunner
-from sparkrun.orchestration.ssh import SshRunner, make_ssh_runner
+
+if TYPE_CHECKING:
+    from sparkrun.core.cluster_manager import Cluster
+    from sparkrun.core.hosts import HostOptions
 
 DEFAULT_TRANSPORT = "ssh"
 
@@ -23,7 +25,13 @@ def make_context(
 ) -> SparkrunContext:
     """The context of a process: its settings, and hosts reached by ssh. Raises ``ConfigError`` for a broken ``config.yaml``."""
     config = SparkrunConfig.load(env)
-    return SparkrunContext(config, make_ssh_runner(config, emit), cwd, emit, offline, approve)
+
+    def make_runner() -> HostRunner:
+        from sparkrun.orchestration.ssh import make_ssh_runner  # many commands touch no host
+
+        return make_ssh_runner(config, emit)
+
+    return SparkrunContext(config, make_runner, cwd, emit, offline, approve)
 
 
 def reach(options: HostOptions, sctx: SparkrunContext) -> SparkrunContext:
@@ -33,11 +41,13 @@ def reach(options: HostOptions, sctx: SparkrunContext) -> SparkrunContext:
     """
     cluster = _cluster_of(options, sctx.config)
     runner = _runner_for(cluster, sctx) if cluster else sctx.runner
-    return sctx if runner is sctx.runner else msgspec.structs.replace(sctx, runner=runner)
+    return sctx if runner is sctx.runner else msgspec.structs.replace(sctx, make_runner=lambda: runner)
 
 
 def _cluster_of(options: HostOptions, config: SparkrunConfig) -> Cluster | None:
     """The cluster named, or the default one where hosts are not named outright."""
+    from sparkrun.core.cluster_manager import ClusterManager  # recipes and registries have no use for clusters
+
     clusters = ClusterManager(config.paths)
     if options.cluster:
         return clusters.load(options.cluster)
@@ -49,6 +59,8 @@ def _runner_for(cluster: Cluster, sctx: SparkrunContext) -> HostRunner:
         from sparkrun.core.bootstrap import Plugins  # hosts behind ssh need no plugin
 
         return Plugins(sctx.config).transport(cluster.transport).make_runner(sctx.config, cluster, sctx.emit)
+    from sparkrun.orchestration.ssh import SshRunner
+
     if cluster.user and isinstance(sctx.runner, SshRunner):
         return sctx.runner.with_user(cluster.user)
     return sctx.runner

@@ -8,7 +8,7 @@ import msgspec
 
 from sparkrun.api._context import reach
 from sparkrun.api._results import CheckResult, StatusReport, StoppedWorkload, StopResult
-from sparkrun.api._workloads import executor_of, find_workload, hosts_to_ask, observe_status
+from sparkrun.api._workloads import NotFound, executor_of, find_workload, forget_gone, hosts_to_ask, observe_status
 from sparkrun.core.cluster_status import State, Workload
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import HostUnreachableError, StopFailedError, UnknownWorkloadError
@@ -20,6 +20,7 @@ from sparkrun.orchestration.executor import LogView
 from sparkrun.orchestration.streams import Stream, stream_all
 
 STOP_TIMEOUT_S = 60
+TRY_AGAIN = "stop it once more when they answer"
 READ_TIMEOUT_S = 60
 
 
@@ -41,27 +42,42 @@ def status(hosts: HostOptions = HostOptions(), *, sctx: SparkrunContext) -> Stat
 
 
 def stop(target: str, hosts: HostOptions = HostOptions(), *, sctx: SparkrunContext) -> StopResult:
-    """Stop one workload and confirm on every host that it is gone.
+    """Stop one workload and confirm on every host that it is gone; of one that has ended, remove what it left.
 
     ``target`` is an id, its first letters, a recipe, a model or a served name. Raises ``UnknownWorkloadError``,
     ``AmbiguousWorkloadError`` or ``StopFailedError``, which names each host that did not confirm.
     """
     sctx = reach(hosts, sctx)
-    workload, seen = find_workload(target, hosts, sctx)
+    try:
+        workload, seen = find_workload(target, hosts, sctx, ended=True)
+    except NotFound as error:
+        if gone := forget_gone(sctx, error.status, target):
+            return StopResult(tuple(StoppedWorkload(job.cluster_id, job.recipe, job.hosts, had_ended=True) for job in gone))
+        raise
     return StopResult((_stop(workload, seen.unreachable, sctx),), seen.unreachable)
 
 
 def stop_all(hosts: HostOptions = HostOptions(), *, sctx: SparkrunContext) -> StopResult:
-    """Stop every workload that lives on the hosts. Raises ``StopFailedError`` when a host could not be asked, after stopping the others."""
+    """Stop every workload on the hosts, and remove what others left there.
+
+    Raises ``StopFailedError``, after stopping all that can be, when a host could not be asked or did not confirm.
+    """
     sctx = reach(hosts, sctx)
     selection = hosts_to_ask(hosts, sctx)
     seen = observe_status(selection, sctx)
-    stopped = tuple(_stop(workload, (), sctx) for workload in seen.workloads if workload.alive)
-    if seen.unreachable:
-        raise StopFailedError(
-            f"stopped {len(stopped)}; not known whether anything runs on {_named(seen.unreachable)}", hint="try again when the hosts answer"
-        )
-    return StopResult(stopped)
+    stopped, failures = [], []
+    for workload in seen.workloads:
+        try:
+            stopped.append(_stop(workload, seen.unreachable, sctx))
+        except StopFailedError as error:
+            failures.append(error.message)
+    forget_gone(sctx, seen)
+    if seen.unreachable and not failures:
+        failures.append(f"not known whether anything runs on {_named(seen.unreachable)}")
+    if failures:
+        told = [f"stopped {workload.recipe} ({workload.cluster_id}) on {', '.join(workload.hosts)}" for workload in stopped]
+        raise StopFailedError("; ".join([*failures, *told]), hint=TRY_AGAIN)
+    return StopResult(tuple(stopped))
 
 
 def logs(
@@ -74,7 +90,12 @@ def logs(
 ) -> Workload:
     """Hand on the serve log of a workload, also of one that has ended; with ``view.follow`` until its engine ends."""
     sctx = reach(hosts, sctx)
-    workload, _seen = find_workload(target, hosts, sctx, ended=True)
+    workload, seen = find_workload(target, hosts, sctx, ended=True)
+    if not (view.all_ranks or workload.head_seen):
+        where = f"; {_named(seen.unreachable)} may have it" if seen.unreachable else ""
+        raise HostUnreachableError(
+            f"the head of {workload.recipe} was not seen{where}", hint="the logs of its other ranks: sparkrun logs -a"
+        )
     ranks = workload.ranks if view.all_ranks else workload.ranks[:1]
     _read_ranks(workload, ranks, view, on_line, sctx)
     return workload
@@ -96,19 +117,22 @@ def check_job(target: str, hosts: HostOptions = HostOptions(), *, check_http: bo
 def _stop(workload: Workload, silent: tuple[Unreachable, ...], sctx: SparkrunContext) -> StoppedWorkload:
     executor = executor_of(workload, sctx)
     names = {host: tuple(rank.name for rank in workload.ranks if rank.host == host) for host in workload.hosts}
-    calls = [(host, executor.stop_call(own)) for host, own in names.items()]
-    results = sctx.runner.run_all(calls, timeout_s=STOP_TIMEOUT_S)
-    failures = [f"{result.host}: {failure_text(result)}" for result in results if not result.ok]
-    job = next((job for job in read_jobs(sctx.config.paths) if job.cluster_id == workload.cluster_id), None)
-    silent = tuple(host for host in silent if host.executor in (None, executor.plugin_name))
-    failures += [f"{host.host}: {host.reason}" for host in silent if job and host.host in job.hosts]
+    results = sctx.runner.run_all([(host, executor.stop_call(own)) for host, own in names.items()], timeout_s=STOP_TIMEOUT_S)
+    failures = {result.host: failure_text(result) for result in results if not result.ok}
+    failures |= {host.host: host.reason for host in _may_run_on(silent, workload, executor.plugin_name, sctx)}
+    name = f"{workload.recipe or 'workload'} ({workload.cluster_id})"
     if failures:
-        raise StopFailedError(
-            f"{workload.cluster_id} is not confirmed stopped on\n  " + "\n  ".join(failures),
-            hint="try again when the hosts answer: sparkrun status",
-        )
+        done = [host for host in workload.hosts if host not in failures]
+        begin = f"{name} is stopped on {', '.join(done)}, but not confirmed on" if done else f"{name} is not confirmed stopped on"
+        raise StopFailedError(f"{begin} {', '.join(f'{host} ({reason})' for host, reason in failures.items())}", hint=TRY_AGAIN)
     remove_job(workload.cluster_id, sctx.config.paths)
-    return StoppedWorkload(workload.cluster_id, workload.recipe, workload.hosts)
+    return StoppedWorkload(workload.cluster_id, workload.recipe, workload.hosts, had_ended=not workload.alive)
+
+
+def _may_run_on(silent: tuple[Unreachable, ...], workload: Workload, executor: str, sctx: SparkrunContext) -> tuple[Unreachable, ...]:
+    """Hosts that could not be asked and that a workload may have ranks on: those of its metadata, else any when it lacks ranks."""
+    job = next((job for job in read_jobs(sctx.config.paths) if job.cluster_id == workload.cluster_id), None)
+    return tuple(host for host in silent if host.executor in (None, executor) and (host.host in job.hosts if job else workload.missing > 0))
 
 
 def _read_ranks(

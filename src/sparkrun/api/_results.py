@@ -70,11 +70,12 @@ class StatusReport(msgspec.Struct, frozen=True):
 
 
 class StoppedWorkload(msgspec.Struct, frozen=True):
-    """A workload that every one of its hosts confirmed gone."""
+    """A workload that every one of its hosts confirmed gone. ``had_ended``: none of its engines ran any more."""
 
     cluster_id: str
     recipe: str | None
     hosts: tuple[str, ...]
+    had_ended: bool = False
 
 
 class StopResult(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ from sparkrun.core.cluster_status import ClusterStatus, Workload
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import AmbiguousWorkloadError, UnknownWorkloadError
 from sparkrun.core.hosts import HostOptions, HostSelection, resolve_hosts
-from sparkrun.core.jobs import hosts_of, read_jobs
+from sparkrun.core.identity import matches_id
+from sparkrun.core.jobs import Job, hosts_of, read_jobs, remove_job
 from sparkrun.orchestration.executor import Executor
 from sparkrun.orchestration.status import query_status_for_cluster
 
@@ -53,7 +54,7 @@ def observe_status(selection: HostSelection, sctx: SparkrunContext) -> ClusterSt
 def find_workload(target: str, options: HostOptions, sctx: SparkrunContext, *, ended: bool = False) -> tuple[Workload, ClusterStatus]:
     """The one live workload that answers to ``target``; with ``ended``, one that has ended when none lives.
 
-    Raises ``UnknownWorkloadError`` or ``AmbiguousWorkloadError`` with the candidates.
+    Raises ``NotFound`` or ``AmbiguousWorkloadError`` with the candidates.
     """
     selection = hosts_to_ask(options, sctx)
     status = observe_status(selection, sctx)
@@ -82,10 +83,46 @@ def executor_of(workload: Workload, sctx: SparkrunContext) -> Executor:
     return next(executor for executor in Plugins(sctx.config).executors() if executor.plugin_name == name)
 
 
-def _unknown(target: str, status: ClusterStatus) -> UnknownWorkloadError:
-    living = [workload for workload in status.workloads if workload.alive]
-    running = (
-        "; running: " + ", ".join(f"{workload.recipe} ({workload.cluster_id})" for workload in living) if living else "; nothing is running"
+def forget_gone(sctx: SparkrunContext, status: ClusterStatus, target: str | None = None) -> tuple[Job, ...]:
+    """Remove the metadata of launches that all their hosts, which were asked, know nothing of any more; returns them."""
+    silent = {host.host for host in status.unreachable}
+    asked = set(status.hosts) - silent
+    gone = tuple(
+        job
+        for job in read_jobs(sctx.config.paths)
+        if job.hosts
+        and asked.issuperset(job.hosts)
+        and status.workload(job.cluster_id) is None
+        and (target is None or _job_is(job, target))
     )
-    silent = f"; unknown on {', '.join(host.host for host in status.unreachable)} (no answer)" if status.unreachable else ""
-    return UnknownWorkloadError(f"no such workload '{target}' on {', '.join(status.hosts)}{running}{silent}", hint="sparkrun status")
+    for job in gone:
+        remove_job(job.cluster_id, sctx.config.paths)
+    return gone
+
+
+def _job_is(job: Job, target: str) -> bool:
+    stem = PurePath(target).stem if target.endswith((".yaml", ".yml")) else target
+    return (
+        job.recipe == stem
+        or target in {job.cluster_id, job.recipe_ref, job.model, job.served_model_name}
+        or matches_id(target, job.cluster_id)
+    )
+
+
+def _unknown(target: str, status: ClusterStatus) -> NotFound:
+    asked = [host for host in status.hosts if host not in {host.host for host in status.unreachable}]
+    living = [workload for workload in status.workloads if workload.alive]
+    names = ", ".join(f"{workload.recipe} ({workload.cluster_id})" for workload in living)
+    told = [f"no such workload '{target}'" + (f" on {', '.join(asked)}" if asked else "")]
+    if names or asked:
+        told.append(f"running: {names}" if names else "nothing is running")
+    told += [f"{host.host} is unknown: {host.reason}" for host in status.unreachable]
+    return NotFound("; ".join(told), status)
+
+
+class NotFound(UnknownWorkloadError):
+    """With what was seen meanwhile."""
+
+    def __init__(self, message: str, status: ClusterStatus) -> None:
+        super().__init__(message, hint="sparkrun status")
+        self.status = status

@@ -28,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (`| head`) has gone; Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    finally:
+        gc.freeze()  # what is there now has to be looked through no more when Python ends
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,4 +38,6 @@ def hosts_of(hosts: tuple[str, ...], hosts_file: str | None, cluster: str | None
 
 def echo_json(value: object) -> None:
     """One line, ASCII, a blank after ``,`` and ``:``: the same for every ``--json``."""
+    import json  # only who asks for it
+
     click.echo(json.dumps(value))

@@ -23,9 +23,11 @@ def plan_text(plan: LaunchPlan) -> str:
     return text
 
 
-def result_text(result: RunResult) -> str:
-    """Where it answers, and what to type next."""
-    return "\n".join(_result_lines(result))
+def result_text(result: RunResult, *, timings: bool = True) -> str:
+    """Where it answers, how long that took, and what to type next."""
+    state = "ready" if result.ready else "started; not waited for"
+    times = [f"  after: {', '.join(_times(result))}"] if timings and result.ready else []
+    return "\n".join([f"{result.served_model_name} is {state}: {result.endpoint}", *times, *_next_lines(result)])
 
 
 def _plan_lines(plan: LaunchPlan) -> Iterator[str]:
@@ -41,6 +43,10 @@ def _plan_lines(plan: LaunchPlan) -> Iterator[str]:
         yield f"Note: {note}"
     for warning in plan.warnings:
         yield f"warning: {warning}"
+    for gap in plan.gaps:
+        yield f"warning: {gap.text} ({gap.hint})"
+    for number, transfer in enumerate(plan.transfers, start=1):
+        yield f"Transfer {number}/{len(plan.transfers)}: {transfer.title}"
     for number, stage in enumerate(plan.stages, start=1):
         yield f"Step {number}/{len(plan.stages)}: {stage.title}"
     for rank in plan.ranks:
@@ -77,16 +83,13 @@ def _container_lines(rank: RankPlan) -> Iterator[str]:
     yield str(rank.image)
 
 
-def _result_lines(result: RunResult) -> Iterator[str]:
-    state = "ready" if result.ready else "started; not waited for"
-    yield f"{result.served_model_name} is {state}: {result.endpoint}"
-    times = [
-        f"{label} {value / 1000:.2f} s"
-        for label, value in (("port", result.port_open_ms), ("healthy", result.healthy_ms), ("first token", result.first_token_ms))
-        if value is not None
-    ]
-    if times:
-        yield f"  after: {', '.join(times)}"
+def _times(result: RunResult) -> Iterator[str]:
+    for label, value in (("port", result.port_open_ms), ("healthy", result.healthy_ms), ("first token", result.first_token_ms)):
+        if value is not None:
+            yield f"{label} {value / 1000:.2f} s"
+
+
+def _next_lines(result: RunResult) -> Iterator[str]:
     yield f"  try:  curl {result.endpoint}/chat/completions -H 'Content-Type: application/json' \\"
     yield f'          -d \'{{"model": "{result.served_model_name}", "messages": [{{"role": "user", "content": "Hello"}}]}}\''
     yield f"  logs: sparkrun logs {result.cluster_id}"

@@ -9,13 +9,14 @@ from datetime import datetime
 
 import click
 
-from sparkrun.core.events import Detail, Done, EngineLine, Event, EventSink, Note, Phase, Script, Step, Warn
-from sparkrun.scripts import compose_script
+from sparkrun.core.events import Bytes, Detail, Done, EngineLine, Event, EventSink, Note, Phase, Script, Step, Warn
+from sparkrun.utils.text import size_text
 
 _LEVELS: dict[type, tuple[int, str]] = {
     Warn: (-1, "WARNING"),
     Phase: (0, "PROGRESS"),
     Step: (0, "PROGRESS"),
+    Bytes: (0, "PROGRESS"),
     Done: (0, "PROGRESS"),
     Note: (0, "PROGRESS"),
     Detail: (1, "INFO"),
@@ -59,6 +60,8 @@ def _text(event: Event) -> str:
             return _bold(f"[{number}/{total}] {title}") + tail
         case Step(number, total, title):
             return f"  Step {number}/{total}: {title}"
+        case Bytes(title, done, total, seconds):
+            return f"    {title}: {_bytes_text(done, total, seconds)}"
         case Done(seconds):
             return f"  done ({seconds:.1f}s)"
         case Note(text):
@@ -66,9 +69,20 @@ def _text(event: Event) -> str:
         case Warn(text):
             return (click.style("warning:", fg="yellow") if colour_wanted() else "warning:") + f" {text}"
         case Script(host, call):
+            from sparkrun.scripts import compose_script  # only for -vvv
+
             return f"--- {call.name} on {host}\n{compose_script(call.name, {**call.params, **call.secrets})}--- end of {call.name}"
         case Detail(text) | EngineLine(text):
             return text
+
+
+def _bytes_text(done: int, total: int | None, seconds: float) -> str:
+    """How far it is, how fast, and how long it takes yet. A total is that of the files, the stream may be a little more."""
+    rate = done / seconds if seconds > 0 else 0
+    speed = f"{size_text(round(rate))}/s"
+    if total is None or done > total or not rate:
+        return f"{size_text(done)}, {speed}"
+    return f"{size_text(done)} of {size_text(total)}, {speed}, {(total - done) / rate:.0f} s left"
 
 
 def _bold(text: str) -> str:

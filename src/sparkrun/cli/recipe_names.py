@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -67,6 +66,8 @@ _MOST_JOBS = 25
 
 
 def _names(incomplete: str) -> list[tuple[str, str | None]]:
+    from pathlib import Path
+
     from sparkrun.core.catalog import CatalogQuery, search_recipes
     from sparkrun.core.config import SparkrunConfig
     from sparkrun.core.errors import SparkrunError

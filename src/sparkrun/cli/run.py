@@ -26,6 +26,10 @@ _DEDICATED = {
     "max_model_len": "max_model_len",
     "port": "port",
     "served_model_name": "served_model_name",
+    "init_port": "init_port",
+    "ray_port": "ray_port",
+    "dashboard": "dashboard",
+    "dashboard_port": "dashboard_port",
 }
 
 
@@ -57,6 +61,27 @@ def override_options(command: F) -> F:
     return command
 
 
+def expert_options(command: F) -> F:
+    """Options that few need: they work, and are documented, but do not stand in ``--help``."""
+    ports = click.IntRange(1, 65535)
+    options = (
+        click.option("--solo", is_flag=True, hidden=True),
+        click.option("--scheduler", metavar="NAME", hidden=True),
+        click.option("--restart", metavar="POLICY", hidden=True),
+        click.option("--executor-args", metavar="WORDS", hidden=True),
+        click.option("--container-name", metavar="NAME", hidden=True),
+        click.option("--init-port", type=ports, hidden=True),
+        click.option("--ray-port", type=ports, hidden=True),
+        click.option("--dashboard/--no-dashboard", default=None, hidden=True),
+        click.option("--dashboard-port", type=ports, hidden=True),
+        click.option("--runtime-cache/--no-runtime-cache", default=None, hidden=True),
+        click.option("--fail-on", type=click.Choice(["error", "warning", "suggestion", "none"]), default="error", hidden=True),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.argument("recipe", type=RecipeName())
 @click.argument("extra_args", nargs=-1, type=click.UNPROCESSED)
@@ -72,13 +97,12 @@ def override_options(command: F) -> F:
 @click.option("--keep-on-failure", is_flag=True, help="Leave what a failed launch started, to look at it.")
 @click.option("--rootful", is_flag=True, help="Run containers privileged and as the image's own user.")
 @click.option("--memory-limit", metavar="SIZE", help="Memory limit of each container, for example 32G.")
-@click.option("--restart", metavar="POLICY", hidden=True)
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the containers.")
-@click.option("--executor-args", metavar="WORDS", hidden=True)
 @click.option("--trust", is_flag=True, help="Let the recipe's hooks, mods and host settings run this once.")
-@click.option("--solo", is_flag=True, hidden=True)
-@click.option("--scheduler", metavar="NAME", hidden=True)
-@click.option("--offline", is_flag=True, help="No outbound call at all.")
+@click.option("--no-rm", is_flag=True, help="Keep the container of an engine that has ended, to look at it.")
+@click.option("--timings/--no-timings", default=True, help="Say how long the engine took to answer (default).")
+@click.option("--offline/--online", help="No outbound call at all.")
+@expert_options
 @json_option
 @click.pass_obj
 def run(state: CliState, /, recipe: str, extra_args: tuple[str, ...], as_json: bool, **given: Any) -> int:
@@ -91,7 +115,7 @@ def run(state: CliState, /, recipe: str, extra_args: tuple[str, ...], as_json: b
     sctx = state.context(offline=given["offline"])
     if given["dry_run"]:
         return _show_plan(options, sctx, as_json=as_json)
-    return _serve(options, sctx, as_json=as_json, follow=given["follow"], foreground=given["foreground"])
+    return _serve(options, sctx, as_json=as_json, given=given)
 
 
 def _refuse_conflicts(given: dict[str, Any]) -> None:
@@ -124,12 +148,19 @@ def _run_options(recipe: str, extra_args: tuple[str, ...], *, as_json: bool, giv
         rootful=given["rootful"],
         labels=_pairs("--label", given["labels"]),
         executor_args=tuple(shlex.split(given["executor_args"] or "")),
-        executor_config={key: given[key] for key in ("memory_limit",) if given[key]}
-        | ({"restart_policy": given["restart"]} if given["restart"] else {}),
+        executor_config=_executor_config(given),
+        container_name=given["container_name"],
+        runtime_cache=given["runtime_cache"],
+        fail_on=given["fail_on"],
         trust=given["trust"],
         solo=given["solo"],
         scheduler=given["scheduler"],
     )
+
+
+def _executor_config(given: dict[str, Any]) -> dict[str, ConfigValue]:
+    config = {"memory_limit": given["memory_limit"], "restart_policy": given["restart"], "auto_remove": False if given["no_rm"] else None}
+    return {key: value for key, value in config.items() if value is not None}
 
 
 def _variables(texts: tuple[str, ...]) -> dict[str, str]:
@@ -165,7 +196,7 @@ def _show_plan(options: RunOptions, sctx: SparkrunContext, *, as_json: bool) -> 
     return 0
 
 
-def _serve(options: RunOptions, sctx: SparkrunContext, *, as_json: bool, follow: bool, foreground: bool) -> int:
+def _serve(options: RunOptions, sctx: SparkrunContext, *, as_json: bool, given: dict[str, Any]) -> int:
     from sparkrun import api
 
     result = api.run(options, sctx=sctx)
@@ -174,10 +205,10 @@ def _serve(options: RunOptions, sctx: SparkrunContext, *, as_json: bool, follow:
     else:
         from sparkrun.cli.plan_text import result_text
 
-        click.echo(result_text(result))
-    if foreground:
+        click.echo(result_text(result, timings=given["timings"]))
+    if given["foreground"]:
         return _stay_attached(result, sctx)
-    return _follow(result, sctx) if follow else 0
+    return _follow(result, sctx) if given["follow"] else 0
 
 
 def _follow(result: RunResult, sctx: SparkrunContext) -> int:

@@ -42,10 +42,11 @@ def _workload_lines(workload: Workload) -> Iterator[str]:
         code = f", exit code {rank.exit_code}" if rank.exit_code is not None else ""
         memory = f", {rank.memory_bytes / 1024**3:.1f} GiB" if rank.memory_bytes else ""
         yield f"  {rank.labels.get('role') or 'rank'}  {rank.host}  {rank.state}{since}{code}{memory}"
+    if workload.missing:
+        yield f"  not seen: {workload.missing} of {len(workload.ranks) + workload.missing} ranks"
     where = f" -H {','.join(workload.hosts)}" if workload.hosts != ("localhost",) else ""
     yield f"  logs: sparkrun logs {workload.cluster_id}{where}"
-    if workload.alive:
-        yield f"  stop: sparkrun stop {workload.cluster_id}{where}"
+    yield f"  stop: sparkrun stop {workload.cluster_id}{where}"
 
 
 def duration(seconds: float) -> str:

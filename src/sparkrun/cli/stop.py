@@ -40,6 +40,11 @@ def stop(
         echo_json(result.to_json())
         return
     for workload in result.stopped:
+        if workload.had_ended:
+            click.echo(
+                f"{workload.recipe or 'workload'} ({workload.cluster_id}) had ended; nothing of it is left on {', '.join(workload.hosts)}."
+            )
+            continue
         click.echo(f"Stopped {workload.recipe or 'workload'} ({workload.cluster_id}) on {', '.join(workload.hosts)}.")
     if not result.stopped:
         click.echo("Nothing is running.")

@@ -10,13 +10,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 import msgspec
-from scitrera_app_framework import get_extensions, init_framework_embedded, register_plugin
-from scitrera_app_framework.api import Variables
 
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.errors import ExecutorUnavailableError, PluginError
 from sparkrun.core.external_plugins import load_external_plugins
 from sparkrun.core.features import feature_enabled, feature_variable
+from sparkrun.core.framework import Variables, get_extensions, init_framework_embedded, register_plugin
 from sparkrun.core.plugin import SparkrunPlugin
 from sparkrun.core.scheduler import Scheduler
 from sparkrun.orchestration.executor import Executor

@@ -38,11 +38,19 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     port: int | None = None
     tensor_parallel: int = 1
     launch: str | None = None
+    digest: str | None = None
+    missing: int = 0
+    """How many of its ranks were not seen: gone, or on hosts that did not answer."""
 
     @property
     def head(self) -> WorkloadFacts:
         """The rank that answers requests."""
         return self.ranks[0]
+
+    @property
+    def head_seen(self) -> bool:
+        """Whether ``head`` is the rank that answers requests, and not another one because that was not seen."""
+        return not _number(self.head, "rank")
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -95,9 +103,10 @@ def join_workloads(found: Iterable[WorkloadFacts]) -> tuple[Workload, ...]:
 def _workload(cluster_id: str, found: list[WorkloadFacts]) -> Workload:
     ranks = tuple(sorted(found, key=lambda rank: _number(rank, "rank") or 0))
     head = ranks[0]
+    missing = max((_number(rank, "ranks") or 0) for rank in ranks) - len({_number(rank, "rank") for rank in ranks})
     return Workload(
         cluster_id=cluster_id,
-        state=_state(ranks),
+        state=_state(ranks, missing),
         ranks=ranks,
         recipe=_text(head, "recipe"),
         recipe_ref=_text(head, "recipe_ref"),
@@ -107,14 +116,16 @@ def _workload(cluster_id: str, found: list[WorkloadFacts]) -> Workload:
         port=_number(head, "port"),
         tensor_parallel=_number(head, "tensor_parallel") or 1,
         launch=_text(head, "launch"),
+        digest=_text(head, "digest"),
+        missing=max(0, missing),
     )
 
 
-def _state(ranks: tuple[WorkloadFacts, ...]) -> State:
+def _state(ranks: tuple[WorkloadFacts, ...], missing: int) -> State:
     living = [rank for rank in ranks if rank.alive]
     if not living:
         return State.EXITED
-    if len(living) < len(ranks):
+    if len(living) < len(ranks) or missing > 0:
         return State.PARTIAL
     head = ranks[0]
     if head.port_open is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -14,13 +15,19 @@ from sparkrun.core.remote import HostRunner
 Approve = Callable[[str, tuple[str, ...]], bool]
 
 
-class SparkrunContext(msgspec.Struct, frozen=True):
+class SparkrunContext(msgspec.Struct, frozen=True, dict=True):
     """``sctx``: the settings in force, the way to hosts, and where events go."""
 
     config: SparkrunConfig
-    runner: HostRunner
+    make_runner: Callable[[], HostRunner]
+    """Asked once, by whoever first touches a host."""
     cwd: Path
     emit: EventSink = ignore_events
     offline: bool = False
     approve: Approve | None = None
     """Asks the user whether an untrusted recipe may run these things; ``None``: nobody can be asked, so it may not."""
+
+    @cached_property
+    def runner(self) -> HostRunner:
+        """The way to hosts."""
+        return self.make_runner()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -30,7 +30,7 @@ from sparkrun.runtimes.commands import Command, CommandContext
 from sparkrun.runtimes.compatibility import check_runtime_host_compatibility
 from sparkrun.runtimes.images import ImageChoice
 from sparkrun.runtimes.model_files import container_facts
-from sparkrun.runtimes.ranks import RankContext, RankPorts, rank_contexts
+from sparkrun.runtimes.ranks import RankContext, RankPorts, rank_contexts, with_fabric
 
 ANY_ADDRESS = frozenset({None, "", "0.0.0.0", "::", "[::]", "localhost", "127.0.0.1", "::1"})
 
@@ -107,6 +107,7 @@ def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunConte
     contexts = _contexts(request, config, placement, facts, fabric)
     head = facts[placement.hosts[0]]
     command = request.runtime.generate_command(command_context(request, config, head, contexts[0]))
+    command = msgspec.structs.replace(command, warnings=(*command.warnings, *_deaf(request, head.host, command, sctx)))
     return Decided(
         request=request,
         facts=facts,
@@ -253,7 +254,8 @@ def _contexts(
 ) -> tuple[RankContext, ...]:
     addresses = {host: (fabric.hosts[host].node_address if fabric else None) or _known_name(facts[host]) for host in placement.hosts}
     ports = RankPorts(rendezvous=_free_port(request.runtime.first_port(config), [facts[host] for host in placement.hosts]))
-    return rank_contexts(placement, request.runtime.replica_size(config), addresses, ports)
+    ranks = rank_contexts(placement, request.runtime.replica_size(config), addresses, ports)
+    return with_fabric(ranks, fabric.addresses_towards(placement.hosts[0])) if fabric else ranks
 
 
 def _known_name(facts: HostFacts) -> str:
@@ -285,6 +287,16 @@ def _intent(request: Request, config: EffectiveConfig, command: Command | None) 
         served_model_name=command.served_model_name if command else config.text("served_model_name"),
         parallelism=request.runtime.parallelism(config),
     )
+
+
+def _deaf(request: Request, host: str, command: Command, sctx: SparkrunContext) -> Iterator[str]:
+    """That nobody but the head's own host can reach the engine."""
+    listens = command.host or request.runtime.default_host
+    if (listens == "localhost" or is_loopback(listens)) and not sctx.runner.is_local(host):
+        yield (
+            f"{request.runtime.plugin_name} listens on {listens} of {host}, where nobody else reaches it;"
+            " let it listen for others with: -o host=0.0.0.0"
+        )
 
 
 def _endpoint(host: str, command: Command, sctx: SparkrunContext) -> str:

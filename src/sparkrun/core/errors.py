@@ -89,6 +89,10 @@ class ModelMissingError(SparkrunError):
     """The model's files are not where the recipe says."""
 
 
+class ImageMissingError(SparkrunError):
+    """A host lacks the image, and nothing can bring it there."""
+
+
 class EngineMissingError(SparkrunError):
     """No engine that can run the recipe was found on the host."""
 
@@ -107,6 +111,10 @@ class EngineDiedError(LaunchFailedError):
 
 class NotReadyError(LaunchFailedError):
     """The engine lives but did not answer in time."""
+
+
+class HostsBusyError(SparkrunError):
+    """Another launch has been at work on a host for too long to wait for it."""
 
 
 class AlreadyRunningError(SparkrunError):

@@ -26,6 +26,15 @@ class Step(msgspec.Struct, frozen=True, tag=True):
     title: str
 
 
+class Bytes(msgspec.Struct, frozen=True, tag=True):
+    """How much of the current step's data has gone out. ``total`` is ``None`` where nobody knows it."""
+
+    title: str
+    done: int
+    total: int | None
+    seconds: float
+
+
 class Done(msgspec.Struct, frozen=True, tag=True):
     """The current phase ended after ``seconds``."""
 
@@ -63,7 +72,7 @@ class EngineLine(msgspec.Struct, frozen=True, tag=True):
     text: str
 
 
-Event = Phase | Step | Done | Detail | Script | Note | Warn | EngineLine
+Event = Phase | Step | Bytes | Done | Detail | Script | Note | Warn | EngineLine
 EventSink = Callable[[Event], None]
 
 

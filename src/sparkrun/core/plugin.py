@@ -5,7 +5,7 @@ from __future__ import annotations
 from logging import Logger
 from typing import ClassVar
 
-from scitrera_app_framework.api import Plugin, Variables
+from sparkrun.core.framework import Plugin, Variables
 
 
 class SparkrunPlugin(Plugin):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -13,7 +14,7 @@ from sparkrun.core.plan import Mount, RankPlan
 from sparkrun.core.secret_names import split_secrets
 from sparkrun.orchestration.executor import JobLabels
 from sparkrun.runtimes.environment import LaunchFields, merge_tiers, render_recipe_env
-from sparkrun.runtimes.model_files import CONTAINER_HF_HOME
+from sparkrun.runtimes.model_files import CONTAINER_HF_HOME, CONTAINER_HUB
 from sparkrun.runtimes.ranks import RankContext, with_env_keys, with_peers
 from sparkrun.runtimes.runtime_cache import CONTAINER_CACHE, CacheKey, CacheSettings, RuntimeCache, cache_settings, plan_runtime_cache
 
@@ -25,7 +26,7 @@ def plan_ranks(decided: Decided) -> tuple[RankPlan, ...]:
     """Every rank, in rank order."""
     collective = decided.collective_env()
     contexts = with_env_keys(decided.contexts, [collective.get(rank.host, {}) for rank in decided.contexts])
-    names = [decided.request.runtime.rank_name(decided.request.executor, decided.cluster_id, rank) for rank in contexts]
+    names = [_name(decided, rank) for rank in contexts]
     contexts = with_peers(contexts, names, [decided.facts[rank.host].user for rank in contexts])
     return tuple(_rank_plan(decided, rank, collective.get(rank.host, {})) for rank in contexts)
 
@@ -50,7 +51,25 @@ def rank_labels(decided: Decided, rank: RankPlan, launch: str) -> JobLabels:
         health_path=request.runtime.health_path if rank.rank == 0 else None,
         image=rank.image,
         tensor_parallel=decided.config.whole("tensor_parallel", 1),
+        ranks=len(decided.contexts),
+        digest=_digest(decided),
     )
+
+
+def _digest(decided: Decided) -> str:
+    """16 hex digits of everything that people decide about a workload and that is not in its intent. No secret goes into it."""
+    request, recipe = decided.request, decided.request.recipe
+    env, secret_env = split_secrets(user_env(request, decided.config))
+    made_from = (
+        decided.command.text,
+        env,
+        sorted(secret_env),
+        request.executor.plugin_name,
+        request.executor_config,
+        (request.options.executor_args, request.options.labels, request.options.rootful),
+        (recipe.mods, recipe.pre_exec, recipe.post_exec, recipe.post_commands),
+    )
+    return hashlib.sha256(msgspec.json.encode(made_from, order="deterministic")).hexdigest()[:16]
 
 
 def _rank_plan(decided: Decided, rank: RankContext, collective: Mapping[str, str]) -> RankPlan:
@@ -64,16 +83,24 @@ def _rank_plan(decided: Decided, rank: RankContext, collective: Mapping[str, str
         rank=rank.rank,
         host=rank.host,
         role=_role(rank),
-        name=request.runtime.rank_name(request.executor, decided.cluster_id, rank),
+        name=_name(decided, rank),
         command=command.text,
         env=env,
         secret_env={**decided.command.secret_env, **secret_env},
         gpus=rank.gpus,
         image=image,
+        needs_model=request.runtime.needs_model(rank),
         ports=request.runtime.rank_ports(context, decided.command),
         why=command.notes,
     )
     return _in_container(plan, decided, rank, cache) if request.executor.uses_images else plan
+
+
+def _name(decided: Decided, rank: RankContext) -> str:
+    request = decided.request
+    if wanted := request.options.container_name:
+        return wanted if rank.solo else f"{wanted}_{rank.rank}"
+    return request.runtime.rank_name(request.executor, decided.cluster_id, rank)
 
 
 def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: RuntimeCache | None) -> RankPlan:
@@ -144,6 +171,8 @@ def _runtime_cache(decided: Decided, facts: HostFacts, image: str | None) -> Run
 
 def _cache_settings(decided: Decided) -> CacheSettings:
     recipe, cluster = decided.request.recipe, decided.request.cluster
+    if decided.request.options.runtime_cache is False:
+        return CacheSettings(enabled=False)
     if recipe.runtime_cache is None and cluster:
         return cache_settings(cluster.runtime_cache, f"cluster {cluster.name}")
     return cache_settings(recipe.runtime_cache, recipe.where("runtime_cache"))
@@ -153,6 +182,10 @@ def _model_mounts(decided: Decided, facts: HostFacts) -> Iterator[Mount]:
     cluster = decided.request.cluster
     home = (cluster.cache_dir if cluster else None) or facts.hf_cache or HF_CACHE
     yield Mount(home, CONTAINER_HF_HOME, create=True)
+    if facts.hf_cache and facts.hf_hub and facts.hf_hub != f"{home}/hub":
+        # Models are kept apart (HF_HUB_CACHE): they are found by their ids, and by the paths they have on the host.
+        yield Mount(facts.hf_hub, CONTAINER_HUB, create=True)
+        yield Mount(facts.hf_hub, facts.hf_hub, read_only=True)
     model = decided.request.model
     if model.kind == "path" and model.path:
         yield Mount(model.path, model.path, read_only=True)

@@ -34,6 +34,8 @@ class ScriptCall(msgspec.Struct, frozen=True, omit_defaults=True):
     root: Root | None = None
     connect_timeout_s: float | None = None
     """How long the host may take to let us in; ``None`` is the usual patience of whoever reaches it."""
+    feed: tuple[str, ...] = ()
+    """A command of the control machine, whose output is the script's standard input (``HostRunner.send_all``)."""
 
     def masked(self) -> ScriptCall:
         """The same call with every secret value replaced, safe to print and to keep."""
@@ -98,6 +100,20 @@ class HostRunner(Protocol):
 
     def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
         """Run several at the same time; results in the order of ``calls``."""
+        ...
+
+    def run_here(self, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
+        """Run on the control machine itself, as the user we are there, whoever we are on hosts."""
+        ...
+
+    def send_all(
+        self, calls: Iterable[tuple[str, ScriptCall]], on_bytes: Callable[[int], None], *, idle_s: float
+    ) -> tuple[RemoteResult, ...]:
+        """Run the one ``feed`` that the calls share once, and give what it prints to all of their scripts at the same time.
+
+        ``on_bytes`` hears how much has gone out so far. A host that takes nothing for ``idle_s`` is given up, and holds up no other for
+        longer; when the feed fails, every result says so.
+        """
         ...
 
     def is_local(self, host: str) -> bool:

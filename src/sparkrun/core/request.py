@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, cast, get_args
 
 import msgspec
@@ -18,7 +18,7 @@ from sparkrun.core.model_source import ModelSource, parse_model
 from sparkrun.core.mods import FoundMod, ModNotFoundError, find_mods, untrusted_mods
 from sparkrun.core.readiness import Readiness, resolve_readiness
 from sparkrun.core.recipe import Finding, Recipe, runtime_in_force
-from sparkrun.core.recipe.memory import fraction_problem, takes_gib
+from sparkrun.core.recipe.memory import SHARES, fraction_problem, takes_gib
 from sparkrun.core.recipe.schema import ConditionalOverride, Values
 from sparkrun.core.recipe.validate import PLAIN_SURROUNDINGS, validate
 from sparkrun.core.registry import RegistryManager
@@ -34,7 +34,6 @@ from sparkrun.runtimes.images import check_host_images
 from sparkrun.utils.text import did_you_mean
 
 MissingMounts = Literal["fail", "warn", "ignore"]
-MEMORY_SHARE = "gpu_memory_utilization"
 TOLD_ONLY = frozenset({"duplicate-key"})
 """Errors of a recipe that its author has to mend, and that do not keep it from running."""
 
@@ -84,6 +83,8 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
 
     ``fetch``: whether a registry may be fetched for a mod; without it a mod that is not here is told, and left open.
     """
+    if sctx.config.env.get("SPARKRUN_NO_RUNTIME_CACHE") == "1":
+        options = msgspec.structs.replace(options, runtime_cache=False)
     context = msgspec.structs.replace(resolve_context(sctx), trust=options.trust)
     recipe = resolve_recipe(options.recipe, context)
     plugins = Plugins(sctx.config)
@@ -121,18 +122,27 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
     return request
 
 
-def tell_findings(request: Request, sctx: SparkrunContext) -> None:
-    """What ``recipe validate`` says, on a run: errors stop it, warnings are told, suggestions only to those who ask for details."""
+def tell_findings(request: Request, sctx: SparkrunContext) -> tuple[Finding, ...]:
+    """What ``recipe validate`` says, on a run: warnings are told, suggestions only to those who ask for details.
+
+    Returns what stops the run.
+    """
     report = validate(request.recipe, surroundings_of(request.recipe.runtime, sctx.config))
-    errors = [finding for finding in report.findings if finding.severity == "error" and finding.code not in TOLD_ONLY]
-    if errors:
-        raise RecipeError("\n".join(_finding_text(finding) for finding in errors), hint=errors[0].fix)
+    stopping = tuple(finding for finding in report.at_least(request.options.fail_on) if finding.code not in TOLD_ONLY)
     for finding in report.findings:
-        sctx.emit(Detail(_finding_text(finding)) if finding.severity == "suggestion" else Warn(_finding_text(finding)))
+        if finding not in stopping:
+            sctx.emit(Detail(_finding_text(finding)) if finding.severity == "suggestion" else Warn(_finding_text(finding)))
     for warning in request.cluster.warnings if request.cluster else ():
         sctx.emit(Warn(warning))
     for warning in executor_warnings(request):
         sctx.emit(Warn(warning))
+    return stopping
+
+
+def refuse_findings(stopping: Sequence[Finding]) -> None:
+    """Raise ``RecipeError`` with all of them, if there are any."""
+    if stopping:
+        raise RecipeError("\n".join(_finding_text(finding) for finding in stopping), hint=stopping[0].fix)
 
 
 def _mods(recipe: Recipe, sctx: SparkrunContext, *, fetch: bool) -> tuple[FoundMod, ...]:
@@ -209,10 +219,11 @@ def _this_machine(executor: Executor, sctx: SparkrunContext) -> HostSelection:
 def _refuse_memory_in_gib(request: Request) -> None:
     """A share of memory that looks like a size, whoever gave it; in the recipe itself checking finds it with its place."""
     config = request.configuration()
-    if config.origin(MEMORY_SHARE) not in ("override", "user") or takes_gib(request.recipe.command, MEMORY_SHARE):
-        return
-    if problem := fraction_problem(MEMORY_SHARE, config.get(MEMORY_SHARE), PLAIN_SURROUNDINGS.memory_gib):
-        raise UsageError(problem, hint="give a fraction between 0 and 1")
+    for key in SHARES:
+        if config.is_off(key) or config.origin(key) not in ("override", "user") or takes_gib(request.recipe.command, key):
+            continue
+        if problem := fraction_problem(key, config.get(key), PLAIN_SURROUNDINGS.memory_gib):
+            raise UsageError(problem, hint="give a fraction between 0 and 1")
 
 
 def _refuse_unsupported(request: Request) -> None:

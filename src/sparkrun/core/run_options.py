@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from sparkrun.core.hosts import HostOptions
+from sparkrun.core.recipe.report import FailOn
 from sparkrun.core.values import ConfigValue
 
 
@@ -26,6 +27,12 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: str | None = None
     solo: bool = False
     """One node, whatever the recipe's parallelism would allow."""
+    container_name: str | None = None
+    """The name of the container in place of one made from the id; several ranks get a number behind it."""
+    runtime_cache: bool | None = None
+    """Whether compiled kernels are kept on the hosts; ``None`` leaves it to recipe and cluster."""
+    fail_on: FailOn = "error"
+    """The mildest finding of checking the recipe that stops the launch."""
     rootful: bool = False
     """Run containers privileged and as the image's own user."""
     labels: dict[str, str] = {}

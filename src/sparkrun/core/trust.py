@@ -12,8 +12,8 @@ import msgspec
 from sparkrun.core.errors import RecipeError
 from sparkrun.core.model_source import parse_model
 from sparkrun.core.recipe.fields import dotted
+from sparkrun.core.recipe.places import KeyPath
 from sparkrun.core.recipe.schema import Hook, Recipe, RecipeSource, Values
-from sparkrun.core.recipe.source import KeyPath
 from sparkrun.core.registry import RegistryManager
 from sparkrun.core.values import ConfigValue
 

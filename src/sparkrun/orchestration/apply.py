@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event
+
+import msgspec
 
 from sparkrun.core.errors import HostUnreachableError, Interrupted, LaunchFailedError
-from sparkrun.core.events import Detail, EventSink, Note, Step, Warn
+from sparkrun.core.events import Detail, EventSink, Note, Warn
 from sparkrun.core.plan import HostAction, Stage, Watch
-from sparkrun.core.remote import HostRunner, RemoteResult
+from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
+from sparkrun.orchestration.hooks import hook_output
 from sparkrun.orchestration.ssh_errors import explain_ssh_failure
 from sparkrun.utils.shell import parse_answers
 
 UNDO_TIMEOUT_S = 45
+UNDO_CONNECT_TIMEOUT_S = 3
 
 
 class Ledger:
@@ -20,6 +25,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.begun: list[HostAction] = []
+        self.left: tuple[str, ...] = ()
+        """Where taking it back is not confirmed."""
 
     def begin(self, actions: tuple[HostAction, ...]) -> None:
         """Note actions before they run: one that is interrupted half-way is taken back too."""
@@ -33,25 +40,23 @@ def undoing(ledger: Ledger, runner: HostRunner, emit: EventSink, *, keep: bool) 
     Ctrl-C becomes ``Interrupted``, which says what is left.
     """
     interrupted = completed = False
+    left: tuple[str, ...] = ()
     try:
         yield
         completed = True
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        left = () if completed or keep or not ledger.begun else take_back(ledger, runner, emit)
+        if not completed and not keep and ledger.begun:
+            left = ledger.left = take_back(ledger, runner, emit)
         if keep and not completed and ledger.begun:
             emit(Note(f"kept as it is: {', '.join(action.host for action in ledger.begun)}"))
     if interrupted:
         raise Interrupted(_interrupted(ledger, keep, left), hint="look with: sparkrun status" if keep or left else None)
 
 
-def apply_stage(stage: Stage, step: Step, ledger: Ledger, runner: HostRunner, emit: EventSink) -> None:
-    """Run a stage's actions at the same time, then wait for its condition.
-
-    Raises ``LaunchFailedError`` with every host's reason, first cause first.
-    """
-    emit(step)
+def apply_stage(stage: Stage, ledger: Ledger, runner: HostRunner, emit: EventSink) -> None:
+    """Run a stage's actions at the same time. Raises ``LaunchFailedError`` with every host's reason, first cause first."""
     ledger.begin(stage.actions)
     limit_s = max((action.timeout_s for action in stage.actions), default=0)
     results = runner.run_all(((action.host, action.call) for action in stage.actions), timeout_s=limit_s)
@@ -60,20 +65,20 @@ def apply_stage(stage: Stage, step: Step, ledger: Ledger, runner: HostRunner, em
         raise _stage_error(stage, failures)
     for result in results:
         emit(Detail(f"{result.host}: {' '.join(result.stdout.split())}"))
-    if stage.until:
-        _await(stage.until, runner, emit)
 
 
-def _await(watch: Watch, runner: HostRunner, emit: EventSink) -> None:
-    emit(Detail(watch.title))
-    result = runner.run(watch.host, watch.call, timeout_s=watch.timeout_s)
-    if not result.ok:
-        raise LaunchFailedError(f"{watch.title}: {failure_text(result)}", hint=failure_hint(result))
+def await_condition(watch: Watch, runner: HostRunner, stop: Event) -> None:
+    """Wait until a condition holds. Raises ``LaunchFailedError`` when it cannot any more; returns at once when ``stop`` is set."""
+    lines: list[str] = []
+    result = runner.stream(watch.host, watch.call, lines.append, timeout_s=watch.timeout_s, stop=stop)
+    if not result.ok and not stop.is_set():
+        told = msgspec.structs.replace(result, stdout="\n".join(lines))
+        raise LaunchFailedError(f"{watch.title}: {failure_text(told)}", hint=failure_hint(told))
 
 
 def take_back(ledger: Ledger, runner: HostRunner, emit: EventSink) -> tuple[str, ...]:
     """Undo everything begun, all hosts at once; returns where that is not confirmed. Ctrl-C starts the undo over once, then gives up."""
-    undos = [(action.host, action.undo) for action in reversed(ledger.begun) if action.undo]
+    undos = [(action.host, _impatient(action.undo)) for action in reversed(ledger.begun) if action.undo]
     for _attempt in range(2):
         try:
             results = runner.run_all(undos, timeout_s=UNDO_TIMEOUT_S)
@@ -90,13 +95,17 @@ def take_back(ledger: Ledger, runner: HostRunner, emit: EventSink) -> tuple[str,
     return left
 
 
+def _impatient(call: ScriptCall) -> ScriptCall:
+    """A host that was lost does not keep the others' news waiting."""
+    return msgspec.structs.replace(call, connect_timeout_s=UNDO_CONNECT_TIMEOUT_S)
+
+
 def _stage_error(stage: Stage, failures: list[tuple[HostAction, RemoteResult]]) -> LaunchFailedError | HostUnreachableError:
     lines = [f"{result.host}: {failure_text(result)}" for _action, result in failures]
     if all(result.unreachable for _action, result in failures):
-        return HostUnreachableError(f"{stage.title} failed\n" + "\n".join(lines), hint=failure_hint(failures[0][1]))
-    return LaunchFailedError(
-        f"{stage.title} failed on {lines[0]}" + "".join(f"\n  {line}" for line in lines[1:]), hint=failure_hint(failures[0][1])
-    )
+        return HostUnreachableError(f"{stage.title} failed on " + "\n  ".join(lines), hint=failure_hint(failures[0][1]))
+    told = f"{stage.title} failed on {lines[0]}" + "".join(f"\n  {line}" for line in lines[1:])
+    return LaunchFailedError(told + hook_output(failures[0][1].stdout), hint=failure_hint(failures[0][1]))
 
 
 def failure_text(result: RemoteResult) -> str:

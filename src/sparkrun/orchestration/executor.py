@@ -39,6 +39,10 @@ class JobLabels(msgspec.Struct, frozen=True, kw_only=True):
     health_path: str | None = None
     image: str | None = None
     tensor_parallel: int = 1
+    ranks: int = 1
+    """How many there are in all: one that is not seen is missing."""
+    digest: str = ""
+    """What it was made from: the same workload with another digest was changed since."""
 
 
 class LogView(msgspec.Struct, frozen=True):

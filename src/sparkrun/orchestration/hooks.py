@@ -8,6 +8,7 @@ from collections.abc import Callable
 from sparkrun.core.errors import LaunchFailedError
 from sparkrun.core.plan import LocalCommand
 from sparkrun.utils.proc import stream_process
+from sparkrun.utils.shell import parse_answers
 
 KEPT_LINES = 20
 
@@ -32,3 +33,13 @@ def run_local_command(command: LocalCommand, on_line: Callable[[str], None]) -> 
 
 def _quoted(value: str) -> str:
     return "'" + value.replace("'", "'\\''") + "'"
+
+
+def hook_output(answers: str) -> str:
+    """What a command printed beside the engine, as lines below a message: its beginning and its end, as ``docker_exec`` keeps them."""
+    said = parse_answers(answers).section("EXEC")
+    head, tail, omitted = said.all("HEAD"), said.all("TAIL"), said.number("OMITTED")
+    shown_tail = tail[-KEPT_LINES:]
+    left_out = (omitted or 0) + len(tail) - len(shown_tail)
+    middle = (f"… {left_out} lines left out …",) if left_out else ()
+    return "".join(f"\n  | {line}" for line in (*head, *middle, *shown_tail))

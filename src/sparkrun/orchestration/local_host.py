@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
-import socket
+import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +27,8 @@ def is_local(host: str, user: str | None = None) -> bool:
 @lru_cache(maxsize=1)
 def own_user() -> str:
     """The user who runs this, empty when the system does not know."""
+    import getpass  # only where a user is named
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -36,14 +37,18 @@ def own_user() -> str:
 
 def _canonical(name: str) -> str:
     """One spelling of an IPv6 address, lower case for a name."""
+    if ":" not in name:
+        return name.lower().rstrip(".")
+    import socket  # few hosts are named by an IPv6 address
+
     with contextlib.suppress(OSError):
         return socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, name))
-    return name.lower().rstrip(".")
+    return name.lower()
 
 
 @lru_cache(maxsize=1)
 def _own_names() -> frozenset[str]:
-    hostname = socket.gethostname().lower()
+    hostname = os.uname().nodename.lower()
     return frozenset({hostname, hostname.partition(".")[0]})
 
 
@@ -63,6 +68,8 @@ def _own_ipv4() -> Iterator[str]:
 
 
 def _own_ipv6() -> Iterator[str]:
+    import socket  # a host that is named, or is this machine's loopback, needs none
+
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/if_inet6").read_text(encoding="ascii").splitlines():
             yield socket.inet_ntop(socket.AF_INET6, bytes.fromhex(line.partition(" ")[0]))
@@ -72,6 +79,8 @@ def _bindable_without_proc(name: str) -> bool:
     """Where the kernel shows no tables (macOS): only an own address can be bound. Linux may allow any (ip_nonlocal_bind)."""
     if Path("/proc/net").exists():
         return False
+    import socket  # see above
+
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError, ValueError), socket.socket(family, socket.SOCK_DGRAM) as probe:
             socket.inet_pton(family, name)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from sparkrun.core.fabric import parse_fabric
-from sparkrun.core.facts import DockerFacts, HostFacts, ModelFacts, PortFacts, Unreachable, WorkloadFacts
+from sparkrun.core.facts import DockerFacts, HostFacts, ImageFacts, ModelFacts, PortFacts, Unreachable, WorkloadFacts
 from sparkrun.core.hardware import HostHardware, Reading, probed_hardware
 from sparkrun.core.placement import ALLOCATIONS_LABEL
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
@@ -17,6 +17,8 @@ from sparkrun.orchestration.executor import Executor
 from sparkrun.utils.shell import Section, parse_answers
 
 OBSERVE_TIMEOUT_S = 20
+CONNECT_TIMEOUT_S = 3
+"""A host that does not let us in by then is off: nobody waits longer for it."""
 KIB = 1024
 LOCAL = "local"
 """The executor whose processes the look at a host finds."""
@@ -28,6 +30,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     engine: str = ""
     ports: tuple[int, ...] = ()
+    images: tuple[str, ...] = ()
+    hf_home: str = ""
+    """Where hosts keep models, when it is not for them to say."""
 
 
 def observe_hosts(
@@ -40,7 +45,8 @@ def observe_hosts(
     names = tuple(hosts)
     looks = [(host, _call(host, question, runner)) for host in names]
     asked = [(host, executor) for executor in beside for host in names]
-    results = runner.run_all([*looks, *((host, executor.status_call()) for host, executor in asked)], timeout_s=OBSERVE_TIMEOUT_S)
+    calls = [*looks, *((host, executor.status_call()) for host, executor in asked)]
+    results = runner.run_all([(host, _patient(call)) for host, call in calls], timeout_s=OBSERVE_TIMEOUT_S)
     found = tuple(_facts(result, question) for result in results[: len(looks)])
     extra: dict[str, list[WorkloadFacts]] = {}
     for (host, executor), result in zip(asked, results[len(looks) :], strict=True):
@@ -51,22 +57,42 @@ def observe_hosts(
     )
 
 
+def _patient(call: ScriptCall) -> ScriptCall:
+    return msgspec.structs.replace(call, connect_timeout_s=CONNECT_TIMEOUT_S)
+
+
+def unreachable_of(result: RemoteResult) -> Unreachable:
+    """A host that could not be asked, and why."""
+    return Unreachable(result.host, failure_text(result), failure_hint(result))
+
+
+def observe_here(question: Question, runner: HostRunner) -> HostFacts | Unreachable:
+    """Facts of the control machine itself."""
+    return _facts(runner.run_here(_look(question, sys.executable), timeout_s=OBSERVE_TIMEOUT_S), question)
+
+
 def _call(host: str, question: Question, runner: HostRunner) -> ScriptCall:
+    # This interpreter exists on this machine only.
+    return _look(question, sys.executable if runner.is_local(host) else "")
+
+
+def _look(question: Question, python: str) -> ScriptCall:
     return ScriptCall(
         "observe",
         {
             "PORTS": tuple(str(port) for port in question.ports),
+            "IMAGES": question.images,
             "MODEL": question.model,
             "ENGINE": question.engine,
-            # This interpreter exists on this machine only.
-            "PYTHON": sys.executable if runner.is_local(host) else "",
+            "PYTHON": python,
+            "HF_HOME_OVERRIDE": question.hf_home,
         },
     )
 
 
 def _facts(result: RemoteResult, question: Question) -> HostFacts | Unreachable:
     if not result.ok:
-        return Unreachable(result.host, failure_text(result), failure_hint(result))
+        return unreachable_of(result)
     answers = parse_answers(result.stdout)
     if not answers.section("HOST").complete:
         return Unreachable(result.host, "the look at the host was cut off")
@@ -83,6 +109,8 @@ def _facts(result: RemoteResult, question: Question) -> HostFacts | Unreachable:
         cache_dir=host.text("SPARKRUN_CACHE") or "",
         cache_writable=host.text("SPARKRUN_CACHE_WRITABLE") != "0",
         hf_cache=host.text("HF_CACHE") or "",
+        hf_hub=host.text("HF_HUB_CACHE") or "",
+        hf_free_bytes=_kib(host, "HF_CACHE_FREE_KIB"),
         hardware=_hardware(answers.section("ACCEL"), host),
         fabric=parse_fabric(answers.section("FABRIC")),
         docker=_docker(answers.section("DOCKER")),
@@ -123,7 +151,13 @@ def _docker(section: Section) -> DockerFacts:
         usable=section.flag("DOCKER_USABLE") is True,
         version=section.text("DOCKER_VERSION"),
         reason=section.text("DOCKER_REASON"),
+        images={**dict.fromkeys(section.all("IMAGE_MISSING")), **dict(_image(line) for line in section.all("IMAGE_HERE"))},
     )
+
+
+def _image(line: str) -> tuple[str, ImageFacts]:
+    name, made, arch, size, *_rest = (*line.split(), "", "", "", "")
+    return name, ImageFacts(made, arch, int(size) if size.isdecimal() else None)
 
 
 def _model(section: Section) -> ModelFacts:

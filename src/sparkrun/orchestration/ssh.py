@@ -10,6 +10,7 @@ import msgspec
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.events import EventSink, Script, ignore_events
 from sparkrun.core.remote import RemoteResult, ScriptCall
+from sparkrun.orchestration.control_dir import choose_control_dir
 from sparkrun.orchestration.local_host import is_local
 from sparkrun.orchestration.ssh_command import (
     CONNECT_TIMEOUT_S,
@@ -20,13 +21,16 @@ from sparkrun.orchestration.ssh_command import (
     ssh_settings,
 )
 from sparkrun.orchestration.ssh_errors import FailureKind, SshFailure, explain_ssh_failure
-from sparkrun.orchestration.ssh_mux import choose_control_dir
-from sparkrun.orchestration.ssh_sessions import Session, ask_ssh, run_sessions
 from sparkrun.orchestration.uploads import call_params
 from sparkrun.scripts import compose_script
 
 if TYPE_CHECKING:
     from threading import Event
+
+    from sparkrun.orchestration.bulk import Poured, Sink
+    from sparkrun.orchestration.ssh_sessions import Session
+
+# What runs sessions is imported when the first one runs: every command makes a runner, and many reach no host.
 
 __all__ = [
     "Connection",
@@ -45,14 +49,22 @@ __all__ = [
     "ssh_settings",
 ]
 
+HERE = "localhost"
+SSH_FAILED = 255
+"""What ssh ends with when it does not get through, or is cut off."""
+
 
 def run_remote_script(host: str, text: str, settings: SshSettings, *, timeout_s: float) -> RemoteResult:
     """Run a script's text on ``host`` with ``bash -s``; the result says how it ended, nothing is raised for what the host does."""
+    from sparkrun.orchestration.ssh_sessions import Session, run_sessions
+
     return run_sessions([Session(host, text, timeout_s)], settings)[0]
 
 
 def bulk_connection(host: str, settings: SshSettings) -> Connection:
     """A connection for large data to ``host``: of its own, and the fastest of the ciphers that the user allows first. Contacts nobody."""
+    from sparkrun.orchestration.ssh_sessions import ask_ssh
+
     told = ask_ssh([host], settings)[0].get("ciphers", ("",))[0]
     return Connection(ciphers=fast_first(cipher for cipher in told.split(",") if cipher))
 
@@ -83,6 +95,8 @@ class SshRunner:
 
     def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
         """Run several scripts at the same time, at most ``max_parallel`` of them; results in the given order."""
+        from sparkrun.orchestration.ssh_sessions import run_sessions
+
         texts = _Texts()
         return run_sessions([self._session(host, call, texts, timeout_s) for host, call in calls], self.settings)
 
@@ -96,15 +110,55 @@ class SshRunner:
         stop: Event | None = None,
     ) -> RemoteResult:
         """Run one script and hand each line on as it comes."""
+        from sparkrun.orchestration.ssh_sessions import run_sessions
+
         session = msgspec.structs.replace(self._session(host, call, _Texts(), timeout_s), on_line=on_line)
         return run_sessions([session], self.settings, stop)[0]
 
+    def run_here(self, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
+        """Run one script on this machine, whatever user hosts are reached as."""
+        from sparkrun.orchestration.ssh_sessions import run_sessions
+
+        here = msgspec.structs.replace(self.settings, user=None)
+        return run_sessions([self._session(HERE, call, _Texts(), timeout_s)], here)[0]
+
+    def send_all(
+        self, calls: Iterable[tuple[str, ScriptCall]], on_bytes: Callable[[int], None], *, idle_s: float
+    ) -> tuple[RemoteResult, ...]:
+        """Give the output of the calls' ``feed`` to all of their scripts, each over a connection of its own."""
+        from sparkrun.orchestration.bulk import pour  # few launches have anything to bring
+
+        given, texts = tuple(calls), _Texts()
+        for host, call in given:
+            self._emit(Script(host, call.masked()))
+        sinks = [self._sink(host, texts.of(call)) for host, call in given]
+        poured = pour(given[0][1].feed, sinks, on_bytes, idle_s=idle_s)
+        return tuple(_sent(host, ended, idle_s) for (host, _call), ended in zip(given, poured, strict=True))
+
+    def _sink(self, host: str, text: str) -> Sink:
+        from sparkrun.orchestration.bulk import Sink
+
+        ssh = [] if self.is_local(host) else build_ssh_cmd(host, self.settings, bulk_connection(host, self.settings))
+        return Sink((*ssh, "bash", "-s"), text.encode("utf-8", "surrogateescape"))
+
     def _session(self, host: str, call: ScriptCall, texts: _Texts, timeout_s: float | None) -> Session:
+        from sparkrun.orchestration.ssh_sessions import Session
+
         self._emit(Script(host, call.masked()))
         patience_s = CONNECT_TIMEOUT_S if call.connect_timeout_s is None else call.connect_timeout_s
         if timeout_s is not None:
             patience_s = min(patience_s, timeout_s)
         return Session(host, texts.of(call), timeout_s, patience_s, call.root)
+
+
+def _sent(host: str, ended: Poured, idle_s: float) -> RemoteResult:
+    """As a result of a script."""
+    if ended.feed_error:
+        return RemoteResult(host, -1, stderr=ended.feed_error, connected=True)
+    lost = ended.returncode == SSH_FAILED
+    return RemoteResult(
+        host, ended.returncode, ended.stdout, ended.stderr, lost, ended.idle, connected=not lost, began=not lost, limit_s=idle_s
+    )
 
 
 class _Texts:

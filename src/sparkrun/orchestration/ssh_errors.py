@@ -80,15 +80,16 @@ def login_of(config: Mapping[str, Sequence[str]], *, keys: Sequence[str], agent:
 
 def without_ssh_words(stderr: str) -> str:
     """What a script wrote to stderr, without what ssh itself says there about its connection."""
-    return "".join(line for line in stderr.splitlines(keepends=True) if not _SSH_WORDS.match(line))
+    return "".join(line for line in stderr.splitlines(keepends=True) if not re.match(_SSH_WORDS, line))
 
 
 _DENIED = r"Permission denied \(|Too many authentication failures|No more authentication methods"
-_SSH_WORDS = re.compile(
+# Patterns are compiled when something went wrong: a command that goes well pays nothing for them.
+_SSH_WORDS = (
     r"ControlSocket .* already exists, disabling multiplexing|mux_client_\w+: |Warning: Permanently added |"
     r"Pseudo-terminal will not be allocated|Shared connection to "
 )
-_KEY_FILE = re.compile(r"^(?:Load key \"|Warning: Identity file )?(.+?)(?:\"?: | not accessible: )")
+_KEY_FILE = r"(?:Load key \"|Warning: Identity file )?(.+?)(?:\"?: | not accessible: )"
 
 
 def _unknown_name(found: re.Match[str], _result: RemoteResult) -> SshFailure:
@@ -168,7 +169,7 @@ def _offered(login: Login | None) -> str:
 def _key_trouble(text: str) -> str:
     """A key file that ssh could not use."""
     for line in text.splitlines():
-        if line.startswith(("Load key ", "Warning: Identity file ")) and (found := _KEY_FILE.match(line)):
+        if line.startswith(("Load key ", "Warning: Identity file ")) and (found := re.match(_KEY_FILE, line)):
             return f"{found[1]} cannot be used: {line[found.end() :].strip().rstrip('.').lower()}"
     return ""
 

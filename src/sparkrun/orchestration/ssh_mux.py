@@ -12,10 +12,11 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from sparkrun.orchestration.control_dir import NAME_DIGITS, fits_a_socket
 from sparkrun.orchestration.ssh_command import SshSettings
 from sparkrun.utils.fanout import Pipes
 
@@ -27,11 +28,6 @@ LOST = 255
 """The exit code of a session whose connection ended, as the ssh program has it."""
 REFUSED = -2
 """The exit code of a session that the connection does not want to carry: it has too many, or speaks another protocol."""
-MAX_SOCKET_PATH_BYTES = 103
-"""What every system allows (``sun_path`` is 104 bytes with its end on macOS, 108 on Linux)."""
-_NAME_DIGITS = 16
-_SSH_SUFFIX_BYTES = 17
-"""ssh binds the socket under its name, a point and 16 random characters, and renames it."""
 
 
 class SharedSession:
@@ -129,20 +125,8 @@ def find_socket(host: str, settings: SshSettings) -> ControlSocket | None:
     if settings.control_dir is None or not _is_usable(settings.control_dir):
         return None
     what = [host, settings.user or "", settings.key or "", *settings.options, *_config_stamps()]
-    name = hashlib.sha256("\0".join(what).encode("utf-8", "surrogateescape")).hexdigest()[:_NAME_DIGITS]
+    name = hashlib.sha256("\0".join(what).encode("utf-8", "surrogateescape")).hexdigest()[:NAME_DIGITS]
     return ControlSocket(f"{settings.control_dir}/{name}")
-
-
-def choose_control_dir(env: Mapping[str, str]) -> str | None:
-    """A private folder for control sockets, in the first place that can be written and has a short path. Not made yet."""
-    roots = (env.get("XDG_RUNTIME_DIR"), env.get("TMPDIR"), "/tmp")
-    folders = (f"{root}/sparkrun-{os.getuid()}" for root in roots if root and os.access(root, os.W_OK | os.X_OK))
-    return next((folder for folder in folders if fits_a_socket(folder)), None)
-
-
-def fits_a_socket(folder: str) -> bool:
-    """Whether a socket in this folder has a path that the system allows."""
-    return len(os.fsencode(folder)) + 1 + _NAME_DIGITS + _SSH_SUFFIX_BYTES <= MAX_SOCKET_PATH_BYTES
 
 
 @lru_cache(maxsize=16)

@@ -25,8 +25,14 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     """How others reach a process: its address, the container it runs in, and the user to log in as on its host."""
 
     address: str
+    fabric_address: str = ""
     name: str = ""
     user: str = ""
+
+    @property
+    def fast_address(self) -> str:
+        """On the fabric where that leads to it, else its address."""
+        return self.fabric_address or self.address
 
 
 class RankContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +57,8 @@ class RankContext(msgspec.Struct, frozen=True, kw_only=True):
     """How many replicas it holds by itself, on a host with many accelerators."""
     host: str = ""
     address: str = ""
+    fabric_address: str = ""
+    """On the fabric, where that leads to the head."""
     head_address: str = ""
     """The address of rank 0."""
     master_address: str = ""
@@ -74,6 +82,11 @@ class RankContext(msgspec.Struct, frozen=True, kw_only=True):
     def head(self) -> bool:
         """Whether it answers requests for all."""
         return self.rank == 0
+
+    @property
+    def fast_address(self) -> str:
+        """Where the head reaches it with what is much and need not be announced: on the fabric where there is one."""
+        return self.fabric_address or self.address
 
     @property
     def role(self) -> str:
@@ -139,8 +152,19 @@ def socket_address(address: str, port: int) -> str:
 
 def with_peers(ranks: Sequence[RankContext], names: Sequence[str], users: Sequence[str]) -> tuple[RankContext, ...]:
     """The processes, told the container and the login of each (in rank order)."""
-    peers = tuple(Peer(address=rank.address, name=name, user=user) for rank, name, user in zip(ranks, names, users, strict=True))
+    peers = tuple(
+        Peer(address=rank.address, fabric_address=rank.fabric_address, name=name, user=user)
+        for rank, name, user in zip(ranks, names, users, strict=True)
+    )
     return tuple(msgspec.structs.replace(rank, peers=peers) for rank in ranks)
+
+
+def with_fabric(ranks: Sequence[RankContext], addresses: Mapping[str, str]) -> tuple[RankContext, ...]:
+    """The processes, told the fabric's address of each host that the head reaches there."""
+    peers = tuple(
+        msgspec.structs.replace(peer, fabric_address=addresses.get(rank.host, "")) for rank, peer in zip(ranks, ranks[0].peers, strict=True)
+    )
+    return tuple(msgspec.structs.replace(rank, fabric_address=addresses.get(rank.host, ""), peers=peers) for rank in ranks)
 
 
 def with_env_keys(ranks: Sequence[RankContext], envs: Sequence[Mapping[str, str]]) -> tuple[RankContext, ...]:

@@ -44,6 +44,7 @@ class SglangRuntime(RuntimePlugin):
     engine: ClassVar[EngineSyntax] = sglang.ENGINE
     program: ClassVar[str] = "sglang"
     default_port: ClassVar[int] = 30000
+    default_host: ClassVar[str] = "127.0.0.1"
     api_key_variable: ClassVar[str] = "SGLANG_API_KEY"
     rank_flags: ClassVar[tuple[FlagForm, ...]] = RANK_FLAGS
     env: ClassVar[RuntimeEnv] = RuntimeEnv(

@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from sparkrun.core.placement import Placement
-from sparkrun.core.plan import HostAction, RankPlan, Stage, Watch
+from sparkrun.core.plan import Guard, HostAction, RankPlan, Stage, Watch
 from sparkrun.core.remote import ScriptCall
 from sparkrun.orchestration.executor import Executor, ExecutorConfig, JobLabels
 from sparkrun.runtimes.ranks import RankContext
 
 RENDEZVOUS_TIMEOUT_S = 600
 """What an engine may take to import its libraries from a cold disk before it listens for its peers."""
-RAY_HEAD_TIMEOUT_S = 120
-RAY_JOIN_TIMEOUT_S = 300
+RAY_JOIN_TIMEOUT_S = 420
 RPC_TIMEOUT_S = 120
 WATCH_SLACK_S = 15
 """What a watch may take beyond its own limit before the control side gives up on it."""
@@ -68,28 +67,21 @@ def plan_native(ctx: PlanContext, *, workers_wait: bool = False) -> tuple[Stage,
 
 def plan_rpc(ctx: PlanContext, port: int) -> tuple[Stage, ...]:
     """llama.cpp: the workers' servers first, until the head reaches each of them, then the head."""
-    addresses = " ".join(rank.address for rank in ctx.contexts[1:])
+    addresses = " ".join(rank.fast_address for rank in ctx.contexts[1:])
     reached = _wait(ctx.head.host, f"wait until {ctx.head.host} reaches {len(ctx.workers)} rpc servers on port {port}", "wait_port", {
         "HOST": addresses, "PORT": str(port), "TIMEOUT_S": str(RPC_TIMEOUT_S),
     })  # fmt: skip
     return (*_prepared(ctx), _begun(ctx, ctx.workers, "start the rpc servers", reached), _begun(ctx, (ctx.head,), "start the head"))
 
 
-def plan_ray(ctx: PlanContext, port: int) -> tuple[Stage, ...]:
-    """Ray: the head until it listens, then the workers until all nodes have joined; the head's own command serves from then on."""
-    watch = ctx.executor.watch_params(ctx.head.name)
-    address = ctx.contexts[0].address or "127.0.0.1"
-    listening = _wait(ctx.head.host, f"wait until Ray listens on {address}:{port}", "wait_port", {
-        "HOST": address, "PORT": str(port), "TIMEOUT_S": str(RAY_HEAD_TIMEOUT_S), **watch,
-    })  # fmt: skip
+def plan_ray(ctx: PlanContext) -> tuple[Stage, ...]:
+    """Ray: head and workers together, since a worker's command waits for its head, until all nodes have joined; the head's own command
+    serves from then on.
+    """
     joined = _wait(ctx.head.host, f"wait until {len(ctx.ranks)} Ray nodes have joined", "wait_ray", {
-        "NODES": str(len(ctx.ranks)), "TIMEOUT_S": str(RAY_JOIN_TIMEOUT_S), **watch,
+        "NODES": str(len(ctx.ranks)), "TIMEOUT_S": str(RAY_JOIN_TIMEOUT_S), **ctx.executor.watch_params(ctx.head.name),
     })  # fmt: skip
-    return (
-        *_prepared(ctx),
-        _begun(ctx, (ctx.head,), "start the Ray head", listening),
-        _begun(ctx, ctx.workers, "start the Ray workers", joined),
-    )
+    return (*_prepared(ctx), _begun(ctx, ctx.ranks, f"start {len(ctx.ranks)} Ray nodes", joined))
 
 
 def plan_mpi(ctx: PlanContext) -> tuple[Stage, ...]:
@@ -116,7 +108,14 @@ def _prepared(ctx: PlanContext) -> tuple[Stage, ...]:
 
 def _begun(ctx: PlanContext, ranks: Sequence[RankPlan], title: str, until: Watch | None = None) -> Stage:
     """The stage in which these engines begin."""
-    return Stage(title, tuple(_gate(ctx, rank) or _start(ctx, rank) for rank in ranks), until)
+    guards = tuple(_guard(ctx, rank) for rank in ranks if rank.rank != ctx.head.rank)
+    return Stage(title, tuple(_gate(ctx, rank) or _start(ctx, rank) for rank in ranks), until, guards)
+
+
+def _guard(ctx: PlanContext, rank: RankPlan) -> Guard:
+    """Whoever waits watches the head itself; every other rank has somebody stand by it."""
+    call = ScriptCall("guard", {**ctx.executor.watch_params(rank.name), "LIFELINE": "1"})
+    return Guard(rank.host, rank.rank, f"stand by rank {rank.rank} on {rank.host}", call)
 
 
 def _gate(ctx: PlanContext, rank: RankPlan) -> HostAction | None:

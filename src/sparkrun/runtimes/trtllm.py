@@ -65,6 +65,7 @@ class TrtllmRuntime(RuntimePlugin):
     flag_map: ClassVar[FlagMap] = trtllm.FLAGS
     engine: ClassVar[EngineSyntax] = trtllm.ENGINE
     program: ClassVar[str] = "trtllm-serve"
+    default_host: ClassVar[str] = "localhost"
     consumes: ClassVar[frozenset[str]] = frozenset(trtllm.EXTRA_CONFIG)
     env: ClassVar[RuntimeEnv] = RuntimeEnv(cluster=CLUSTER_ENV, container=OFFLINE)
     cache_variables: ClassVar[dict[str, str]] = {

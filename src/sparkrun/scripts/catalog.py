@@ -22,12 +22,13 @@ class ScriptSpec(NamedTuple):
 _HTTP = ("common", "workload", "net", "http")
 _LOCAL = ("common", "workload")
 _DOCKER = ("common", "docker")
+_HUB = ("common", "hub")
 _WAIT = (*_HTTP, "watch")
 SCRIPTS: dict[str, ScriptSpec] = {
     "observe": ScriptSpec(
         (*_LOCAL, "net", "model", "fabric"),
         ("MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS"),
-        ("PORTS", "NAMES"),
+        ("PORTS", "NAMES", "IMAGES"),
     ),
     "local_start": ScriptSpec(
         _LOCAL,
@@ -51,6 +52,11 @@ SCRIPTS: dict[str, ScriptSpec] = {
     ),
     "docker_gate": ScriptSpec(_DOCKER, ("NAME", "GATE", "CACHE")),
     "docker_copy": ScriptSpec(_DOCKER, ("NAME", "DEST", "ARCHIVE")),
+    "docker_pull": ScriptSpec(_DOCKER, ("IMAGE", "LIFELINE")),
+    "docker_load": ScriptSpec(_DOCKER, ("IMAGE",)),
+    "hub_receive": ScriptSpec(_HUB, ("HUB", "REPO", "SIZE_BYTES")),
+    "hub_keep": ScriptSpec(_HUB, ("HUB", "REPO")),
+    "hub_download": ScriptSpec((*_HUB, "docker"), ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "LIFELINE"), ("PATTERNS",)),
     "docker_exec": ScriptSpec(
         _DOCKER,
         ("NAME", "COMMAND", "USER_NAME", "FOLDER", "TIMEOUT_S", "HEAD", "TAIL", "LIFELINE", "CACHE"),
@@ -62,6 +68,8 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "docker_evidence": ScriptSpec(_DOCKER, ("NAME", "LINES", "CACHE")),
     "wait_port": ScriptSpec(_WAIT, ("HOST", "PORT", "TIMEOUT_S", "WATCH_NAME", "WATCH_CONTAINER", "LIFELINE", "CACHE")),
     "wait_ray": ScriptSpec(_WAIT, ("NODES", "ADDRESS", "TIMEOUT_S", "WATCH_CONTAINER", "LIFELINE", "CACHE")),
+    "guard": ScriptSpec(_WAIT, ("WATCH_NAME", "WATCH_CONTAINER", "LIFELINE", "CACHE")),
+    "claim": ScriptSpec(("common",), ("FILE", "LIFELINE")),
     "ready": ScriptSpec(
         _WAIT,
         (

@@ -9,7 +9,8 @@ CONTAINER_FIELDS='{{.Id}}
 {{.State.OOMKilled}}
 {{index .Config.Labels "sparkrun.distribution"}}
 {{index .Config.Labels "sparkrun.launch"}}
-{{index .Config.Labels "sparkrun.cluster_id"}}'
+{{index .Config.Labels "sparkrun.cluster_id"}}
+{{.State.FinishedAt}}'
 
 # Sets DOCKER, or ends the script.
 need_docker() {
@@ -47,7 +48,7 @@ refuse_docker() {
   esac
 }
 
-# NAME: sets C_ID, C_STATE (docker's word), C_EXIT, C_OOM, C_OWNER, C_LAUNCH and C_CLUSTER; false when there is no such container. Ends
+# NAME: sets C_ID, C_STATE (docker's word), C_EXIT, C_OOM, C_OWNER, C_LAUNCH, C_CLUSTER and C_FINISHED; false when there is no such container. Ends
 # the script when docker cannot say.
 inspect_named() {
   local status=0 fields
@@ -58,7 +59,7 @@ inspect_named() {
   fi
   mapfile -t fields <<<"${REPLY//<no value>/}"
   C_ID=${fields[0]} C_STATE=${fields[1]} C_EXIT=${fields[2]} C_OOM=${fields[3]}
-  C_OWNER=${fields[4]:-} C_LAUNCH=${fields[5]:-} C_CLUSTER=${fields[6]:-}
+  C_OWNER=${fields[4]:-} C_LAUNCH=${fields[5]:-} C_CLUSTER=${fields[6]:-} C_FINISHED=${fields[7]:-}
 }
 
 # Whether the inspected container has processes.

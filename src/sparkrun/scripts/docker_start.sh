@@ -235,17 +235,25 @@ ensure_folders() {
   umask 022
   [[ $DOCKER_FOLDER == /* && $DOCKER_FOLDER != *[:$'\n']* ]] || refuse 14 cache_not_writable "docker cannot mount from the cache folder $CACHE_DIR"
   { mkdir -p -- "$DOCKER_FOLDER" && chmod 700 -- "$DOCKER_FOLDER" && rm -rf -- "$STATE" && mkdir -- "$STATE" && chmod 777 -- "$STATE"; } 2>/dev/null ||
-    refuse 14 cache_not_writable "cannot write to $DOCKER_FOLDER on $HOSTNAME"
+    refuse_folder
   [[ " ${WORDS[*]} " != *" seccomp=$DOCKER_FOLDER/seccomp.json "* ]] || write_profile
   write_gate
   trap 'leave' EXIT
 }
 
+# Why the folder cannot be written: full is not the same as forbidden.
+refuse_folder() {
+  local said
+  said=$({ : >"$DOCKER_FOLDER/.probe.$$" && printf x >"$DOCKER_FOLDER/.probe.$$"; } 2>&1 || mkdir -p -- "$DOCKER_FOLDER/.probe" 2>&1) || :
+  rm -rf -- "$DOCKER_FOLDER/.probe.$$" "$DOCKER_FOLDER/.probe" 2>/dev/null || :
+  [[ $said != *'No space left'* ]] || refuse 17 disk_full "no space left on $HOSTNAME for $DOCKER_FOLDER" "free some there: df -h; docker system df"
+  refuse 14 cache_not_writable "cannot write to $DOCKER_FOLDER on $HOSTNAME"
+}
+
 write_profile() {
   local file=$DOCKER_FOLDER/seccomp.json
   seccomp_profile
-  { printf '%s\n' "$REPLY" >"$file.$$" && mv -f -- "$file.$$" "$file"; } 2>/dev/null ||
-    refuse 14 cache_not_writable "cannot write to $DOCKER_FOLDER on $HOSTNAME"
+  { printf '%s\n' "$REPLY" >"$file.$$" && mv -f -- "$file.$$" "$file"; } 2>/dev/null || refuse_folder
 }
 
 # --- starting --------------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ write_gate() {
     gate_text >"$STATE/gate" &&
       { [[ $GATED == 1 ]] || : >"$STATE/open"; } &&
       { [[ -z $REPLY ]] || (umask "$mask" && printf '%s' "$REPLY" >"$STATE/env"); }
-  } 2>/dev/null || refuse 14 cache_not_writable "cannot write to $STATE on $HOSTNAME"
+  } 2>/dev/null || refuse_folder
 }
 
 # Plain sh, with nothing but built-in commands and sleep. Its variables have names that no engine has.

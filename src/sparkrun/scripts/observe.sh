@@ -2,6 +2,7 @@
 #
 # Parameters
 #   PORTS             array of TCP ports to look at
+#   IMAGES            array of images to look for
 #   NAMES             array of container names of interest, told also when they carry no sparkrun label
 #   MODEL             model as in a recipe: ORG/NAME[:QUANT], /absolute/path, file:///path, pkg://package/file (may be empty)
 #   HF_HOME_OVERRIDE  Hugging Face home to look in instead of this host's own
@@ -22,13 +23,15 @@
 #   PORTS      PORT_<port>_STATE (free, busy), and of a listener as far as this user may see: _PID, _PROCESS, _SESSION
 #   WORKLOADS  COUNT, then one section WORKLOAD for each workload of the local executor: local_status.sh without RSS_KIB and port
 #   DOCKER     DOCKER_PRESENT DOCKER_USABLE DOCKER_VERSION DOCKER_REASON, and CONTAINER (JSON: id, name, image, state, status,
-#              labels) once each
+#              labels) once each; for each of IMAGES one IMAGE_HERE (reference, id, architecture, bytes) or IMAGE_MISSING (reference), and
+#              neither where docker does not tell
 #
 # Exit codes: 0 looked; 2 wrong parameters.
 
 LC_ALL=C
 SMI_FIELDS=name,memory.total,compute_cap,driver_version
 CONTAINER_FORMAT='{"id":{{json .ID}},"name":{{json .Names}},"image":{{json .Image}},"state":{{json .State}},"status":{{json .Status}},"labels":{{json .Labels}}}'
+IMAGE_FORMAT='{{.Id}} {{.Architecture}} {{.Size}}'
 
 main() {
   local port
@@ -52,7 +55,8 @@ main() {
 
 # Programs that take their time run while everything else is looked at.
 begin_slow_looks() {
-  local filters=() name
+  local filters=() name image fd
+  IMAGE_FDS=()
   SMI_FD='' VERSION_FD='' LABELLED_FD='' NAMED_FD=''
   ! find_tool nvidia-smi || exec {SMI_FD}< <(quietly bounded "$REPLY" "--query-gpu=$SMI_FIELDS" --format=csv,noheader,nounits)
   exec {DISK_FD}< <(quietly disk_room)
@@ -60,6 +64,10 @@ begin_slow_looks() {
   DOCKER=$REPLY
   exec {VERSION_FD}< <(quietly bounded "$DOCKER" version --format '{{.Server.Version}}')
   exec {LABELLED_FD}< <(quietly bounded "$DOCKER" ps -a --no-trunc --filter label=sparkrun.cluster_id --format "$CONTAINER_FORMAT")
+  for image in "${IMAGES[@]}"; do
+    exec {fd}< <(quietly bounded "$DOCKER" image inspect --format "$IMAGE_FORMAT" -- "$image")
+    IMAGE_FDS+=("$fd")
+  done
   for name in "${NAMES[@]}"; do
     ! valid_name "$name" || filters+=(--filter "name=^/?${name//./\\.}\$")
   done
@@ -297,6 +305,19 @@ tell_daemon() {
       [[ $told == *$'\n'"$line"$'\n'* ]] || answer CONTAINER "$line"
       told+=$line$'\n'
     done
+  done
+  tell_images
+}
+
+tell_images() {
+  local number
+  for number in "${!IMAGE_FDS[@]}"; do
+    collect "${IMAGE_FDS[number]}"
+    if ((RETURNED == 0)); then
+      answer IMAGE_HERE "${IMAGES[number]} ${LINES_READ[-1]:-}"
+    elif [[ ${LINES_READ[*]} =~ [Nn]o\ such\ (image|object)|image\ not\ known ]]; then
+      answer IMAGE_MISSING "${IMAGES[number]}"
+    fi
   done
 }
 

@@ -158,7 +158,7 @@ attempt_deadline() {
 
 # A refusal by the server itself (4xx) that stays for 3 s is final; all else is a server that is still loading.
 wait_health() {
-  local refused_ms=''
+  local refused_ms='' asked_ms=$NOW_MS wait_ms
   until ask_health; do
     if [[ $STATUS == 4?? && $STATUS != 40[8] && $STATUS != 42[59] ]]; then
       refused_ms=${refused_ms:-$NOW_MS}
@@ -166,7 +166,10 @@ wait_health() {
     else
       refused_ms=
     fi
-    pause "$POLL_MS" || timed_out health "$HEALTH_PATH did not answer 200 within $HEALTH_TIMEOUT_S s${SEEN_STATUS:+ (last: $SEEN_STATUS)}"
+    # What loads for long need not be asked ten times a second: its log is for people.
+    wait_ms=$POLL_MS
+    ((NOW_MS - asked_ms < 5000 || POLL_MS > 500)) || wait_ms=500
+    pause "$wait_ms" || timed_out health "$HEALTH_PATH did not answer 200 within $HEALTH_TIMEOUT_S s${SEEN_STATUS:+ (last: $SEEN_STATUS)}"
   done
 }
 

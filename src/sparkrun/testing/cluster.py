@@ -18,6 +18,9 @@ class FakeCluster:
 
     def __init__(self, *hosts: str, root: Path, env: Mapping[str, str] | None = None) -> None:
         self.by_name = {name: FakeHost(name) for name in hosts or ("localhost",)}
+        self.control = FakeHost("control")
+        """This machine: what it has can be copied to the others. It has no docker, until a test says otherwise."""
+        self.control.docker.trouble = "docker_missing"
         self.root = root
         self.events: list[ProgressEvent] = []
         self.round_trips = 0
@@ -34,7 +37,7 @@ class FakeCluster:
     @property
     def sctx(self) -> SparkrunContext:
         """A context whose files lie below ``root`` and whose hosts are these."""
-        return SparkrunContext(SparkrunConfig.load(self._env), self, self.root, self.events.append)
+        return SparkrunContext(SparkrunConfig.load(self._env), lambda: self, self.root, self.events.append)
 
     def run(self, host: str, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
         """What the host answers; an unknown or switched-off one does not."""
@@ -65,6 +68,20 @@ class FakeCluster:
     def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
         """One after the other, in order."""
         return tuple(self.run(host, call, timeout_s=timeout_s) for host, call in calls)
+
+    def run_here(self, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
+        """What this machine answers."""
+        del timeout_s
+        return RemoteResult("localhost", *self.control.answer(call))
+
+    def send_all(
+        self, calls: Iterable[tuple[str, ScriptCall]], on_bytes: Callable[[int], None], *, idle_s: float
+    ) -> tuple[RemoteResult, ...]:
+        """Every host gets all of it at once."""
+        given = tuple(calls)
+        assert len({call.feed for _host, call in given}) == 1
+        on_bytes(1000)
+        return self.run_all(given, timeout_s=idle_s)
 
     def is_local(self, host: str) -> bool:
         """Only ``localhost`` is this machine."""

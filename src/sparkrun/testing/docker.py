@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from sparkrun.core.remote import ScriptCall
@@ -99,6 +99,22 @@ class FakeDocker:
             return {"DOCKER_PRESENT": present, "DOCKER_USABLE": "1", "DOCKER_VERSION": "28.0.0"}
         return {"DOCKER_PRESENT": present, "DOCKER_USABLE": "0", "DOCKER_REASON": TROUBLE[self.trouble][1].format(host=self._host.name)}
 
+    def images(self, asked: Iterable[str]) -> list[tuple[str, str]]:
+        """What a look at the host says of images."""
+        if self.trouble is not None:
+            return []
+        return [
+            ("IMAGE_MISSING", name) if name in self.lacks else ("IMAGE_HERE", f"{name} sha256:{name} arm64 4200000000") for name in asked
+        ]
+
+    def _docker_pull(self, call: ScriptCall) -> Answer:
+        self.lacks.discard(str(call.params["IMAGE"]))
+        return 0, section("PULL", {"IMAGE_ID": f"sha256:{call.params['IMAGE']}"})
+
+    def _docker_load(self, call: ScriptCall) -> Answer:
+        self.lacks.discard(str(call.params["IMAGE"]))
+        return 0, section("LOAD", {"IMAGE_ID": f"sha256:{call.params['IMAGE']}"})
+
     def _docker_start(self, call: ScriptCall) -> Answer:
         name, image = str(call.params["NAME"]), str(call.params["IMAGE"])
         old = self.containers.get(name)
@@ -171,6 +187,13 @@ class FakeDocker:
         code = [("EXIT_CODE", str(container.exit_code))] if container.state == "exited" else []
         oom = [("OOM_KILLED", "1"), ("OOM_HINT", "the kernel killed it for lack of memory")] if container.oom else []
         return 0, section("EVIDENCE", [("NAME", container.name), *code, *oom, *(("LOG", line) for line in container.log)])
+
+    def _guard(self, call: ScriptCall) -> Answer:
+        container = self.containers.get(str(call.params.get("WATCH_CONTAINER") or ""))
+        if container is None or container.alive:
+            return 0, section("GUARD", {"ELAPSED_MS": "10"})
+        message = f"container {container.name} ended with exit code {container.exit_code} before it was ready"
+        return 1, section("GUARD", {"READY": "0", "REASON": "died", "MESSAGE": message, "EXIT_CODE": str(container.exit_code)})
 
     def _wait_port(self, call: ScriptCall) -> Answer:
         return self._waited(call, {"OPEN_MS": "10"})

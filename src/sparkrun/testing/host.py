@@ -10,6 +10,7 @@ from sparkrun.testing.answers import lines, section
 from sparkrun.testing.docker import FakeDocker
 
 GIB = 1024**3
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class FakeProcess:
@@ -43,6 +44,10 @@ class FakeHost:
         self.memory_bytes = memory_bytes
         self.programs: dict[str, str] = {"llama-server": "/usr/bin/llama-server"}
         self.models: dict[str, str] = {}
+        """Paths by what recipes call a model."""
+        self.hub = "/home/spark/.cache/huggingface/hub"
+        self.hf_home = ""
+        self.arriving: set[str] = set()
         self.ports: dict[int, tuple[int, str]] = {}
         self.processes: dict[str, FakeProcess] = {}
         self.docker = FakeDocker(self)
@@ -88,7 +93,7 @@ class FakeHost:
                 section("MODEL", self._model(model)),
                 section("PORTS", {key: value for port in ports for key, value in self._port(port).items()}),
                 *(section("WORKLOAD", self._workload(process)) for process in self.processes.values()),
-                section("DOCKER", self.docker.facts()),
+                section("DOCKER", [*self.docker.facts().items(), *self.docker.images(call.params.get("IMAGES", ()))]),
             )
         )
 
@@ -144,6 +149,26 @@ class FakeHost:
             return 1, section("READY", {"READY": "0", "REASON": self.never_ready})
         return 0, section("READY", {"STAGE": "port", "PORT_OPEN_MS": "40", "HEALTH_MS": "50", "FIRST_TOKEN_MS": "90", "READY": "1"})
 
+    def _claim(self, call: ScriptCall) -> tuple[int, str]:
+        del call
+        return 0, section("CLAIM", {"CLAIMED": "1"})
+
+    def _hub_receive(self, call: ScriptCall) -> tuple[int, str]:
+        self.arriving.add(str(call.params["REPO"]))
+        return 0, section("RECEIVE", {"INCOMING": f"{self.hub}/.sparkrun-incoming"})
+
+    def _hub_keep(self, call: ScriptCall) -> tuple[int, str]:
+        repo = str(call.params["REPO"])
+        if repo not in self.arriving:
+            return 1, lines({"REASON": "failed", "MESSAGE": f"nothing of {repo} has arrived"})
+        self.arriving.remove(repo)
+        self.models[repo] = f"{self.hub}/models--{repo.replace('/', '--')}/snapshots/{COMMIT}"
+        return 0, section("KEEP", {"FOLDER": self.hub})
+
+    def _hub_download(self, call: ScriptCall) -> tuple[int, str]:
+        self.arriving.add(str(call.params["REPO"]))
+        return self._hub_keep(call)
+
     def _accelerators(self) -> dict[str, str]:
         answers = {"NVIDIA_PRESENT": "1" if self.gpus else "0", "NVIDIA_GPU_COUNT": str(self.gpus)}
         for index in range(self.gpus):
@@ -186,4 +211,6 @@ def _identity(host: FakeHost) -> dict[str, str]:
         "MEM_TOTAL_KIB": kib,
         "MEM_AVAILABLE_KIB": kib,
         "SPARKRUN_CACHE": "/home/spark/.cache/sparkrun",
+        "HF_HUB_CACHE": host.hub,
+        "HF_CACHE": host.hf_home,
     }

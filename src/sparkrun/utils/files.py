@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,8 @@ def write_atomic(path: Path, text: str, *, mode: int = 0o600) -> None:
 
     The folder is made when missing. Raises ``OSError`` as the system gives it.
     """
+    import tempfile  # most commands write nothing
+
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)

@@ -1,10 +1,14 @@
-"""A package's public names, each loaded when it is first used (PEP 562)."""
+"""Loading what is imported only when it is first used: a package's public names (PEP 562), and modules that others import."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
+from types import ModuleType
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
@@ -19,3 +23,25 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object
         return value
 
     return load
+
+
+@contextmanager
+def put_off(name: str) -> Iterator[None]:
+    """Within it, the first import of a top-level module loads nothing yet: the first use does, or the next import."""
+    finder = _PutOff(name)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _PutOff:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target) if fullname == self._name else None
+        if spec and spec.loader:
+            spec.loader = LazyLoader(spec.loader)
+        return spec

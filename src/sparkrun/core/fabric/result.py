@@ -122,6 +122,11 @@ class Fabric(msgspec.Struct, frozen=True, kw_only=True):
         """Every note, the wiring's first, then host by host."""
         return (*self.notes, *(note for host in self.hosts.values() for note in host.notes))
 
+    def addresses_towards(self, head: str) -> dict[str, str]:
+        """By host, its first address on the fabric at which the head reaches it."""
+        found = {name: [used.address for used in host.used if used.address and head in used.reaches] for name, host in self.hosts.items()}
+        return {name: addresses[0] for name, addresses in found.items() if addresses}
+
     @property
     def hosts_without_address(self) -> tuple[str, ...]:
         """Hosts of which no address is known that other nodes could reach them at."""

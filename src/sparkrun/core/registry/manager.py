@@ -38,7 +38,7 @@ class RegistryManager:
 
     def __init__(self, config: SparkrunConfig, *, offline: bool = False, emit: EventSink = ignore_events, git: Git | None = None) -> None:
         self.offline = offline
-        self.store = RegistryStore(config.paths.registries_file)
+        self.store = RegistryStore(config.paths.registries_file, config.paths.cache_dir)
         self.trees = Trees(config.paths.cache_dir / "registries")
         self.builtin_root = builtin_root()
         self._env = config.env

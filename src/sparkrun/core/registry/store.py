@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import msgspec
-import yaml
 
 from sparkrun.core.errors import ConfigError
 from sparkrun.core.registry.defaults import (
@@ -26,7 +25,7 @@ from sparkrun.core.registry.model import FORMAT, RegistryEntry
 from sparkrun.core.registry.rules import validate_format, validate_registry_name, validate_registry_url, validate_subpath
 from sparkrun.core.values import ConfigValue
 from sparkrun.utils.files import locked, write_atomic
-from sparkrun.utils.yamlio import dump_yaml, load_yaml
+from sparkrun.utils.kept import read_once
 
 CONFIG_VERSION = 1
 
@@ -68,10 +67,11 @@ def fresh_state() -> RegistryState:
 
 
 class RegistryStore:
-    """The file ``registries.yaml`` at ``path``."""
+    """The file ``registries.yaml`` at ``path``; what it says is kept in ``cache_dir``."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, cache_dir: Path) -> None:
         self.path = path
+        self._kept = cache_dir / "registries.json"
 
     def load(self) -> RegistryState:
         """What the file says now. One that cannot be used is left alone and gives the shipped registries, untrusted, and a warning."""
@@ -82,9 +82,9 @@ class RegistryStore:
         except (OSError, UnicodeDecodeError) as error:
             return self._unreadable(str(error))
         try:
-            document = load_yaml(text)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            return self._unreadable(_where(error))
+            document = read_once(text, _read_yaml, self._kept)
+        except ValueError as error:
+            return self._unreadable(str(error))
         if not isinstance(document, Mapping) or not isinstance(document.get("registries") or [], list):
             return self._unreadable("a mapping with a list 'registries' is wanted")
         return parse_state(document, str(self.path))
@@ -99,6 +99,8 @@ class RegistryStore:
                     return before
                 if before.frozen_because:
                     raise ConfigError(f"{self.path} is not changed: {before.frozen_because}", hint="correct the file, or move it away")
+                from sparkrun.utils.yamlio import dump_yaml  # only who writes needs it
+
                 write_atomic(self.path, dump_yaml(render_state(after)), mode=self._mode())
         except OSError as error:
             raise ConfigError(f"cannot write {self.path}: {error.strerror}", hint=_WRITE_HINT) from error
@@ -299,6 +301,18 @@ def _version(value: object) -> int:
 
 def _texts(value: object) -> tuple[str, ...]:
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def _read_yaml(text: str) -> object:
+    """The document in ``text``. Raises ``ValueError`` that says what is wrong and where."""
+    import yaml  # a third of the time that a list takes
+
+    from sparkrun.utils.yamlio import load_yaml
+
+    try:
+        return load_yaml(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(_where(error)) from error
 
 
 def _where(error: Exception) -> str:

@@ -1,0 +1,160 @@
+"""The wait of a launch: until it answers, or until what it waits for has ended; and the evidence of why."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sparkrun.core.context import SparkrunContext
+from sparkrun.core.errors import EngineDiedError, HostUnreachableError, LaunchFailedError, NotReadyError, SparkrunError
+from sparkrun.core.events import Detail, EngineLine, Step
+from sparkrun.core.plan import LaunchPlan, RankPlan, Stage
+from sparkrun.orchestration.apply import Ledger, apply_stage, await_condition
+from sparkrun.orchestration.executor import Executor, LogView
+from sparkrun.orchestration.guards import Guards, Loss
+from sparkrun.orchestration.ready import EVIDENCE_TIMEOUT_S, Evidence, Outcome, evidence_of, watch_ready
+
+SETTLE_S = 0.4
+"""Ranks drag each other down: after the first has ended, the others are given this long to end too, so that their exit codes are known."""
+CLOCK_SLACK_MS = 50
+OTHERS_SHOWN = 3
+OTHER_LINES = 4
+READER_JOIN_S = 5
+
+
+class LaunchWait:
+    """What waits for the stages of one launch and for its first answer, with guards by every rank that has begun."""
+
+    def __init__(self, plan: LaunchPlan, executor: Executor, guards: Guards, sctx: SparkrunContext) -> None:
+        self._plan, self._executor, self._guards, self._sctx = plan, executor, guards, sctx
+
+    def apply(self, ledger: Ledger) -> None:
+        """Every stage in turn. Raises ``LaunchFailedError`` with the last words of the ranks when one fails."""
+        for number, stage in enumerate(self._plan.stages, start=1):
+            self._sctx.emit(Step(number, len(self._plan.stages), stage.title))
+            try:
+                self._apply_stage(stage, ledger)
+            except EngineDiedError:
+                raise  # it holds the last words already
+            except LaunchFailedError as error:
+                raise LaunchFailedError(error.message + self._last_words(), hint=error.hint) from error
+
+    def answer(self, *, stream: bool) -> tuple[Outcome, int]:
+        """The first answer, and how many lines of the engine's log were shown meanwhile. Raises why there is none."""
+        ready = self._plan.ready
+        assert ready is not None
+        self._sctx.emit(Step(1, 1, ready.title))
+        with self._engine_log(wanted=stream) as seen:
+            outcome = watch_ready(ready, self._sctx.runner, self._guards.alarm)
+        if self._guards.first:
+            raise self._lost(self._guards.first)
+        if not outcome.ready:
+            raise self._not_ready(outcome)
+        return outcome, seen[0]
+
+    def _apply_stage(self, stage: Stage, ledger: Ledger) -> None:
+        apply_stage(stage, ledger, self._sctx.runner, self._sctx.emit)
+        self._guards.stand_by(stage.guards)
+        if stage.until:
+            self._sctx.emit(Detail(stage.until.title))
+            await_condition(stage.until, self._sctx.runner, self._guards.alarm)
+        if self._guards.first:
+            raise self._lost(self._guards.first)
+
+    def _not_ready(self, outcome: Outcome) -> SparkrunError:
+        head = self._plan.head
+        if outcome.unreachable:
+            return HostUnreachableError(f"{head.host} does not answer any more: {outcome.reason}")
+        if outcome.died:
+            return self._ended(head)
+        evidence = self._evidence([head])[0]
+        return NotReadyError(
+            f"{self._plan.endpoint} is not ready: {outcome.explain()}; the engine's last lines:{_told(evidence.lines)}", hint=outcome.hint()
+        )
+
+    def _lost(self, loss: Loss) -> SparkrunError:
+        if loss.unreachable:
+            return HostUnreachableError(f"{loss.host}, with rank {loss.rank}, does not answer any more: {loss.message}")
+        return self._ended(self._plan.ranks[loss.rank])
+
+    def _ended(self, seen_first: RankPlan) -> EngineDiedError:
+        """Why the launch ended: the last lines of the rank that ended first, then what the others said."""
+        if len(self._plan.ranks) > 1:
+            time.sleep(SETTLE_S)
+        asked_ms = time.time() * 1000
+        seen = self._evidence(self._plan.ranks)
+        ends = ends_in_common(seen, asked_ms, time.time() * 1000)
+        first = min(range(len(seen)), key=lambda number: (ends[number], self._plan.ranks[number] is not seen_first))
+        rank, own = self._plan.ranks[first], seen[first]
+        others = [(other, evidence) for other, evidence in zip(self._plan.ranks, seen, strict=True) if other is not rank]
+        code = f" with exit code {own.exit_code}" if own.exit_code is not None else ""
+        message = f"the engine of rank {rank.rank} on {rank.host} ended{code} before it answered; its last lines:{_told(own.lines)}"
+        return EngineDiedError(message + _others(others), hint=own.hint)
+
+    def _evidence(self, ranks: Sequence[RankPlan]) -> list[Evidence]:
+        calls = [(rank.host, self._executor.evidence_call(rank.name)) for rank in ranks]
+        return [evidence_of(result) for result in self._sctx.runner.run_all(calls, timeout_s=EVIDENCE_TIMEOUT_S)]
+
+    def _last_words(self) -> str:
+        """The last lines of the ranks that have said something; there is nothing to say of one that was never started."""
+        seen = zip(self._plan.ranks, self._evidence(self._plan.ranks), strict=True)
+        return _others([(rank, evidence) for rank, evidence in seen if evidence.found])
+
+    @contextmanager
+    def _engine_log(self, *, wanted: bool) -> Iterator[list[int]]:
+        """Emit the head's log lines meanwhile; the yielded list holds how many there were."""
+        seen = [0]
+        if not wanted:
+            yield seen
+            return
+        stop = threading.Event()
+
+        def show(text: str) -> None:
+            seen[0] += 1
+            self._sctx.emit(EngineLine(text))
+
+        head = self._plan.head
+        call = self._executor.logs_call(head.name, LogView(follow=True))
+        reader = threading.Thread(
+            target=self._sctx.runner.stream, args=(head.host, call, show), kwargs={"timeout_s": None, "stop": stop}, daemon=True
+        )
+        reader.start()
+        try:
+            yield seen
+        finally:
+            stop.set()
+            reader.join(READER_JOIN_S)
+
+
+def ends_in_common(seen: Sequence[Evidence], asked_ms: float, told_ms: float) -> list[float]:
+    """When each rank ended, so that hosts can be compared; infinite for one that has not. ``asked_ms`` and ``told_ms`` bound, by the
+    clock of this machine, when the hosts told.
+
+    Where all clocks agree with ours, what they say counts. Else only how long ago it was counts, which is off by as much as one host
+    told later than another.
+    """
+    clocks = [each.now_ms for each in seen if each.now_ms is not None]
+    agree = all(asked_ms - CLOCK_SLACK_MS <= now <= told_ms + CLOCK_SLACK_MS for now in clocks)
+    return [_end(each, 0 if agree else each.now_ms or 0) for each in seen]
+
+
+def _end(evidence: Evidence, since_ms: int) -> float:
+    return float("inf") if evidence.ended_ms is None else evidence.ended_ms - since_ms
+
+
+def _told(lines: Sequence[str]) -> str:
+    return "".join(f"\n  | {line}" for line in lines)
+
+
+def _others(evidence: Sequence[tuple[RankPlan, Evidence]]) -> str:
+    """A few lines of each rank that has said something, those that have ended first; never a wall of text."""
+    told = sorted(((rank, seen) for rank, seen in evidence if seen.lines), key=lambda pair: pair[1].exit_code is None)
+    more = len(told) - OTHERS_SHOWN
+    return "".join(_other(rank, seen) for rank, seen in told[:OTHERS_SHOWN]) + (f"\n  and {more} more ranks" if more > 0 else "")
+
+
+def _other(rank: RankPlan, seen: Evidence) -> str:
+    code = "" if seen.exit_code is None else f" (exit code {seen.exit_code})"
+    return f"\n  rank {rank.rank} on {rank.host}{code}:{_told(seen.lines[-OTHER_LINES:])}"

@@ -1,0 +1,79 @@
+"""Standing by the ranks of a launch: the first that ends, or whose host falls silent, ends every wait of the launch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from sparkrun.core.plan import Guard
+from sparkrun.core.remote import HostRunner, RemoteResult
+from sparkrun.orchestration.apply import failure_text
+from sparkrun.utils.shell import parse_answers
+
+JOIN_S = 2
+"""How long to wait for the sessions of guards to end; they hold nothing that matters."""
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """A rank that cannot take part any more. ``exit_code`` where it ended and said so; ``unreachable`` when its host fell silent."""
+
+    rank: int
+    host: str
+    message: str
+    exit_code: int | None = None
+    unreachable: bool = False
+
+
+class Guards:
+    """The guards of one launch. ``alarm`` is set with the first loss, which stays the ``first``."""
+
+    def __init__(self, runner: HostRunner) -> None:
+        self.alarm = threading.Event()
+        self.first: Loss | None = None
+        self._runner = runner
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def stand_by(self, guards: Iterable[Guard]) -> None:
+        """Watch these from now on, each over a session of its own."""
+        for guard in guards:
+            thread = threading.Thread(target=self._watch, args=(guard,), name=guard.title, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def end(self) -> None:
+        """Nobody has to be watched any more. What a guard has seen by now is known then."""
+        self._over.set()
+        for thread in self._threads:
+            thread.join(JOIN_S)
+
+    def _watch(self, guard: Guard) -> None:
+        lines: list[str] = []
+        result = self._runner.stream(guard.host, guard.call, lines.append, timeout_s=None, stop=self._over)
+        loss = _loss(guard, result, "\n".join(lines))
+        if loss and self.first is None:
+            self.first = loss
+            self.alarm.set()
+
+
+@contextmanager
+def guarding(runner: HostRunner) -> Iterator[Guards]:
+    """Guards that are gone when the block is left."""
+    guards = Guards(runner)
+    try:
+        yield guards
+    finally:
+        guards.end()
+
+
+def _loss(guard: Guard, result: RemoteResult, text: str) -> Loss | None:
+    said = parse_answers(text).section("GUARD")
+    if said.flag("READY") is False:
+        message = said.text("MESSAGE") or said.text("REASON") or "it ended"
+        return Loss(rank=guard.rank, host=guard.host, message=message, exit_code=said.number("EXIT_CODE"))
+    if result.unreachable or result.timed_out:
+        return Loss(rank=guard.rank, host=guard.host, message=failure_text(result), unreachable=True)
+    return None

@@ -1,0 +1,72 @@
+# A model on its way into a Hugging Face hub cache: it grows in a folder beside the others, and is moved in when all of it is here.
+#
+# Reads HUB (folder of the cache) and REPO (org/name).
+
+# Sets HUB_FOLDER, FOLDER (models--org--name), INCOMING and GROWING, and holds the model's lock until the script ends.
+open_incoming() {
+  local LC_ALL=C
+  [[ $REPO =~ ^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$ ]] || refuse 2 bad_parameter "'$REPO' is no model of a hub"
+  resolve_home
+  expand_home "$HUB"
+  HUB_FOLDER=${REPLY%/}
+  [[ $HUB_FOLDER == /* ]] || refuse 2 bad_parameter "HUB is no absolute path: $HUB"
+  FOLDER=models--${REPO//\//--} INCOMING=$HUB_FOLDER/.sparkrun-incoming
+  GROWING=$INCOMING/$FOLDER
+  writable_folder "$HUB_FOLDER" || refuse 14 cache_not_writable "$HUB_FOLDER on $HOSTNAME cannot be written" "make it writable, or set HF_HOME there"
+  DISK_SAID=$(mkdir -p -- "$INCOMING" 2>&1) || refuse_disk "$DISK_SAID"
+  { exec {LOCK_FD}>"$GROWING.lock"; } 2>/dev/null || refuse 14 cache_not_writable "$GROWING.lock on $HOSTNAME cannot be written"
+  flock -n "$LOCK_FD" || refuse 18 busy "another launch is bringing $REPO to $HOSTNAME right now" "wait for that one, then run this again"
+}
+
+# BYTES: ends the script when the disk cannot take that many.
+require_room() {
+  local free
+  [[ $1 =~ ^[1-9][0-9]*$ ]] || return 0
+  free=$(timeout 3 df -P -k -- "$INCOMING" </dev/null 2>/dev/null) || return 0
+  read -r _ _ _ free _ <<<"${free##*$'\n'}"
+  [[ ! $free =~ ^[0-9]+$ ]] || ((free * 1024 > $1)) || refuse_full "$(($1 / 1000000)) MB are needed, $((free * 1024 / 1000000)) MB are free"
+}
+
+# What has arrived becomes a model: first what links lead to, then the links, last the names of revisions.
+keep_incoming() {
+  local part
+  [[ -d $GROWING/snapshots ]] || refuse 1 failed "nothing of $REPO has arrived in $INCOMING"
+  for part in blobs snapshots refs; do
+    [[ ! -d $GROWING/$part ]] || DISK_SAID=$(move_into "$GROWING/$part" "$HUB_FOLDER/$FOLDER/$part" 2>&1) || refuse_disk "$DISK_SAID"
+  done
+  rm -rf -- "$GROWING"
+}
+
+# SOURCE TARGET: moves a folder, file by file where the target is there.
+move_into() {
+  local entry
+  mkdir -p -- "${2%/*}"
+  if [[ ! -d $2 || -L $2 ]]; then
+    mv -f -- "$1" "$2"
+    return
+  fi
+  for entry in "$1"/* "$1"/.[!.]*; do
+    if [[ -d $entry && ! -L $entry ]]; then
+      move_into "$entry" "$2/${entry##*/}" || return
+    else
+      mv -f -- "$entry" "$2/${entry##*/}" || return
+    fi
+  done
+}
+
+# TEXT: ends the script with what a program said of the disk.
+refuse_disk() {
+  local line=${1##*$'\n'}
+  case $1 in
+    *'o space left on device'* | *'uota exceeded'*) refuse_full "$line" ;;
+    *'ermission denied'* | *'ead-only file system'*)
+      refuse 14 cache_not_writable "$HUB_FOLDER on $HOSTNAME cannot be written: $line" "make it writable, or set HF_HOME there"
+      ;;
+    *) refuse 1 failed "${line:-unknown reason}" ;;
+  esac
+}
+
+# DETAIL
+refuse_full() {
+  refuse 17 disk_full "the disk of $HOSTNAME with $HUB_FOLDER is full: $1" "make room there, or set HF_HOME there to a larger disk"
+}

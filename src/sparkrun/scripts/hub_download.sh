@@ -1,0 +1,99 @@
+# Fetches a model from the Hugging Face hub: with this host's own hf, else with the one in an image. What came in an earlier attempt is used.
+#
+# Parameters
+#   HUB       folder of this host's Hugging Face hub cache
+#   REPO      org/name
+#   REVISION  commit, branch or tag (default: the main one)
+#   PATTERNS  array of names of the files that are wanted, with * and ? (default: all)
+#   IMAGE     image whose python fetches where the host has no hf (may be empty)
+#   TOKEN     token for the hub; without one this host's own login counts
+#   LIFELINE  1: end when stdin does
+#
+# Answers, in section DOWNLOAD: PROGRAM, BYTES (what is here so far) every 2 s, FOLDER; REASON, MESSAGE and HINT when it failed: what has
+# come then stays aside for the next attempt.
+#
+# Exit codes (REASON): 0 in place; 1 failed; 2 bad_parameter; 3 no_program; 4 denied; 10 cancelled; 14 cache_not_writable; 17 disk_full;
+# 18 busy.
+
+# arguments: repository, revision, patterns
+FETCH='import sys
+from huggingface_hub import snapshot_download
+snapshot_download(sys.argv[1], revision=sys.argv[2] or None, allow_patterns=sys.argv[3:] or None)'
+
+main() {
+  section DOWNLOAD
+  watch_session
+  open_incoming
+  choose_program
+  fetch
+  keep_incoming
+  answer FOLDER "$HUB_FOLDER/$FOLDER"
+  end_section
+}
+
+# Sets WORDS.
+choose_program() {
+  local pattern
+  [[ -z $TOKEN ]] || export HF_TOKEN=$TOKEN
+  if find_tool hf || find_tool huggingface-cli || is_program "$HOME/.local/bin/hf" || is_program "$HOME/.local/bin/huggingface-cli"; then
+    WORDS=("$REPLY" download "$REPO" ${REVISION:+--revision "$REVISION"})
+    for pattern in "${PATTERNS[@]}"; do WORDS+=(--include "$pattern"); done
+    export HF_HUB_CACHE=$INCOMING HF_HUB_OFFLINE=0 HF_HUB_DISABLE_PROGRESS_BARS=1
+  elif [[ -n $IMAGE ]] && find_docker; then
+    WORDS=("$DOCKER" run --rm --init --network=host --user "$UID:${GROUPS[0]}" -e HOME=/tmp -e HF_HUB_CACHE=/incoming
+      -e HF_HUB_OFFLINE=0 -e HF_HUB_DISABLE_PROGRESS_BARS=1
+      ${TOKEN:+-e HF_TOKEN} -v "$INCOMING:/incoming" --entrypoint python3 -- "$IMAGE" -c "$FETCH" "$REPO" "$REVISION" "${PATTERNS[@]}")
+  else
+    refuse 3 no_program "$HOSTNAME has no hf to fetch $REPO with" "install it there (pip install -U huggingface_hub), or fetch it here: hf download $REPO"
+  fi
+  answer PROGRAM "${WORDS[0]##*/}"
+}
+
+fetch() {
+  local status=0 job said
+  exec {SAID_FD}< <(exec "${WORDS[@]}" </dev/null 2>&1 >/dev/null)
+  job=$!
+  trap 'kill "$job" 2>/dev/null || :' EXIT
+  follow
+  wait "$job" || status=$?
+  trap - EXIT
+  ((status == 0)) || refuse_fetch "$status"
+}
+
+# Until the program closes its stderr; keeps the last line of it that says something.
+follow() {
+  local line part='' status ticks=0
+  LAST=''
+  while :; do
+    status=0
+    IFS= read -r -t 0.5 -u "$SAID_FD" line || status=$?
+    ((++ticks % 4)) || tell_progress
+    ! session_gone || refuse 10 cancelled "nobody waits for the model any more"
+    if ((status > 128)); then
+      part+=$line
+      continue
+    fi
+    line=$part$line part=
+    [[ -z ${line//[[:space:]]/} ]] || LAST=${line##*$'\r'}
+    ((status == 0)) || break
+  done
+}
+
+tell_progress() {
+  local size
+  size=$(timeout 3 du -s -b -- "$GROWING" 2>/dev/null </dev/null) || :
+  answer BYTES "${size%%[!0-9]*}"
+}
+
+# EXIT_CODE
+refuse_fetch() {
+  case $LAST in
+    *'o space left on device'* | *'uota exceeded'*) refuse_full "$LAST" ;;
+    *'401'* | *'403'* | *[Gg]ated* | *'not authorized'*)
+      refuse 4 denied "the hub does not give $REPO to $HOSTNAME: $LAST" "accept its terms on the hub, then: hf auth login, or set HF_TOKEN"
+      ;;
+    *) refuse 1 failed "${LAST:-${WORDS[0]##*/} ended with exit code $1}" "fetch it on this machine, and it is copied from there: hf download $REPO" ;;
+  esac
+}
+
+main

@@ -1,0 +1,164 @@
+"""A launch on hosts that lack its image or its model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sparkrun import api
+from sparkrun.cli.plan_text import plan_text
+from sparkrun.core.events import Phase, Step
+from sparkrun.core.remote import RemoteResult
+from sparkrun.testing import FakeCluster
+
+IMAGE = "ghcr.io/org/engine:1"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+RECIPE = f"model: org/m\nruntime: vllm\ncontainer: {IMAGE}\ndefaults: {{port: 8000, tensor_parallel: 2}}\n"
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> FakeCluster:
+    """Two hosts that have everything."""
+    cluster = FakeCluster("spark-1", "spark-2", root=tmp_path)
+    for name in cluster.hosts:
+        cluster[name].gpus = 1
+        cluster[name].models["org/m"] = f"{cluster[name].hub}/models--org--m/snapshots/{COMMIT}"
+        cluster[name].fabric = {
+            "FABRIC_PORT_COUNT": "0",
+            "FABRIC_IF_COUNT": "1",
+            "FABRIC_IF_0_NAME": "eth0",
+            "FABRIC_IF_0_ADDRESSES": f"10.0.0.{name[-1]}/24",
+            "FABRIC_ROUTE_IF": "eth0",
+        }
+    return cluster
+
+
+def options(tmp_path: Path, *hosts: str, **changes: object) -> api.RunOptions:
+    recipe = tmp_path / "engine.yaml"
+    recipe.write_text(RECIPE if len(hosts) == 2 else RECIPE.replace("tensor_parallel: 2", "tensor_parallel: 1"))
+    return api.RunOptions(recipe=str(recipe), hosts=api.HostOptions(hosts=hosts), **changes)  # type: ignore[arg-type]
+
+
+def ran(cluster: FakeCluster, host: str) -> list[str]:
+    """The scripts that brought something."""
+    return [call.name for call in cluster[host].ran if call.name.startswith(("hub_", "docker_pull", "docker_load"))]
+
+
+def give_control(cluster: FakeCluster) -> None:
+    """This machine has docker with the image, and the model."""
+    cluster.control.docker.trouble = None
+    cluster.control.hub = "/home/me/hub"
+    cluster.control.models["org/m"] = f"/home/me/hub/models--org--m/snapshots/{COMMIT}"
+
+
+def test_with_everything_in_place_nobody_is_asked_anything_more(spark: FakeCluster, tmp_path: Path) -> None:
+    api.run(options(tmp_path, "spark-1"), sctx=spark.sctx)
+
+    assert (ran(spark, "spark-1"), spark.control.ran) == ([], [])
+    phase = next(event for event in spark.events if isinstance(event, Phase) and event.number == 3)
+    assert phase.skipped == "everything is in place"
+
+
+def test_what_is_missing_is_copied_from_this_machine_and_the_launch_serves(spark: FakeCluster, tmp_path: Path) -> None:
+    give_control(spark)
+    host = spark["spark-1"]
+    host.docker.lacks.add(IMAGE)
+    host.models.clear()
+
+    plan = api.plan(options(tmp_path, "spark-1", probe=True), sctx=spark.sctx)
+    assert ran(spark, "spark-1") == []
+    result = api.run(options(tmp_path, "spark-1"), sctx=spark.sctx)
+
+    assert result.ready
+    assert ran(spark, "spark-1") == ["docker_load", "hub_receive", "hub_keep"]
+    titles = [f"image {IMAGE} to spark-1 (save | load, 4.2 GB)", "model org/m to spark-1 (copy of this machine's)"]
+    assert [transfer.title for transfer in plan.transfers] == titles
+    steps = [(event.number, event.total, event.title) for event in spark.events if isinstance(event, Step)]
+    assert [(1, 2, titles[0]), (2, 2, titles[1])] == [step for step in steps if step[2] in titles]
+    planned = [action.call for transfer in plan.transfers for action in (*transfer.actions, *transfer.finish)]
+    assert [call for call in host.ran if call.name in ("docker_load", "hub_receive", "hub_keep")] == planned
+    assert f"Transfer 1/2: {titles[0]}" in plan_text(plan)
+    assert list(plan.public()["transfers"][0]["actions"][0]["call"]["feed"]) == ["docker", "save", "--", IMAGE]
+    assert f"--revision {COMMIT}" in plan.head.command
+
+
+def test_what_this_machine_has_not_is_fetched_by_the_host(spark: FakeCluster, tmp_path: Path) -> None:
+    spark["spark-1"].docker.lacks.add(IMAGE)
+    spark["spark-1"].models.clear()
+
+    assert api.run(options(tmp_path, "spark-1"), sctx=spark.sctx).ready
+    assert ran(spark, "spark-1") == ["docker_pull", "hub_download"]
+
+
+def test_only_the_host_that_lacks_something_gets_it(spark: FakeCluster, tmp_path: Path) -> None:
+    give_control(spark)
+    spark["spark-2"].docker.lacks.add(IMAGE)
+
+    plan = api.plan(options(tmp_path, "spark-1", "spark-2", probe=True), sctx=spark.sctx)
+
+    assert [(transfer.way, transfer.hosts) for transfer in plan.transfers] == [("load", ("spark-2",))]
+
+
+def test_a_failed_transfer_names_host_and_reason_and_starts_nothing(spark: FakeCluster, tmp_path: Path) -> None:
+    spark["spark-1"].docker.lacks.add(IMAGE)
+    spark["spark-1"].refuse("docker_pull", "the disk of spark-1 is full: no space left on device")
+
+    with pytest.raises(api.LaunchFailedError, match=f"cannot bring image {IMAGE} to\n  spark-1: the disk of spark-1 is full") as caught:
+        api.run(options(tmp_path, "spark-1"), sctx=spark.sctx)
+
+    assert "docker pull" in str(caught.value.hint)
+    assert spark["spark-1"].docker.containers == {}
+    assert "docker_start" not in [call.name for call in spark["spark-1"].ran]
+
+
+def test_a_stream_that_broke_off_is_not_put_in_place(spark: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_control(spark)
+    spark["spark-1"].models.clear()
+    broken = (RemoteResult("spark-1", -1, stderr="tar -C: cannot read blobs/x: Input/output error", connected=True),)
+    monkeypatch.setattr(spark, "send_all", lambda calls, on_bytes, *, idle_s: broken)
+
+    with pytest.raises(api.LaunchFailedError, match=r"cannot bring model org/m to\n  spark-1: tar -C: cannot read blobs/x"):
+        api.run(options(tmp_path, "spark-1"), sctx=spark.sctx)
+
+    assert (ran(spark, "spark-1"), spark["spark-1"].models) == ([], {})
+
+
+def test_offline_a_gap_refuses_the_launch_and_a_dry_run_tells_it(spark: FakeCluster, tmp_path: Path) -> None:
+    spark["spark-1"].docker.lacks.add(IMAGE)
+    offline = msgspec.structs.replace(spark.sctx, offline=True)
+
+    plan = api.plan(options(tmp_path, "spark-1", probe=True), sctx=offline)
+    assert f"warning: spark-1: image {IMAGE} is not there: offline, and this machine has no docker" in plan_text(plan)
+    with pytest.raises(api.ImageMissingError, match=r"spark-1: image .* is not there: offline"):
+        api.run(options(tmp_path, "spark-1"), sctx=offline)
+
+
+def test_a_dry_run_that_looked_at_nobody_says_what_it_assumes(spark: FakeCluster, tmp_path: Path) -> None:
+    spark["spark-1"].docker.lacks.add(IMAGE)
+
+    plan = api.plan(options(tmp_path, "spark-1"), sctx=spark.sctx)
+
+    assert plan.transfers == ()
+    assert any("spark-1: image and model are assumed to be there, nobody looked" in note for note in plan.notes)
+
+
+def test_a_token_for_the_hub_is_in_no_dump_of_the_plan(spark: FakeCluster, tmp_path: Path) -> None:
+    cluster = FakeCluster("spark-1", root=tmp_path, env={"HF_TOKEN": "hf_secretword"})
+    cluster["spark-1"].gpus = 1
+
+    plan = api.plan(options(tmp_path, "spark-1", probe=True), sctx=cluster.sctx)
+
+    assert [transfer.way for transfer in plan.transfers] == ["download"]
+    assert plan.transfers[0].actions[0].call.secrets == {"TOKEN": "hf_secretword"}
+    assert "hf_secretword" not in str(plan.public())
+
+
+def test_a_hub_cache_that_is_apart_from_the_hosts_hf_home_is_what_containers_see(spark: FakeCluster, tmp_path: Path) -> None:
+    spark["spark-1"].hf_home, spark["spark-1"].hub = "/home/spark/hf", "/data/hub"
+
+    mounts = api.plan(options(tmp_path, "spark-1", probe=True), sctx=spark.sctx).head.mounts
+
+    found = [(mount.source, mount.target) for mount in mounts[:3]]
+    assert found == [("/home/spark/hf", "/cache/huggingface"), ("/data/hub", "/cache/huggingface/hub"), ("/data/hub", "/data/hub")]

@@ -1,0 +1,67 @@
+"""How often a launch waits for hosts, one time after the other: what decides how it feels over a slow network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from sparkrun import api
+from sparkrun.core.remote import RemoteResult, ScriptCall
+from sparkrun.testing import FakeCluster
+
+BESIDE = {"guard", "claim"}
+"""Held open while the launch goes on; what it waits for before it holds the hosts is not counted here."""
+HOSTS = ("spark-1", "spark-2", "spark-3", "spark-4")
+
+
+class Counted(FakeCluster):
+    """Writes down each batch that the launch waits for, by the names of its scripts."""
+
+    batches: list[str]
+
+    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
+        given = tuple(calls)
+        self._note([call for _host, call in given])
+        return tuple(super(Counted, self).run(host, call, timeout_s=timeout_s) for host, call in given)
+
+    def run(self, host: str, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
+        self._note([call])
+        return super().run(host, call, timeout_s=timeout_s)
+
+    def stream(
+        self, host: str, call: ScriptCall, on_line: Callable[[str], None], *, timeout_s: float | None, stop: Event | None = None
+    ) -> RemoteResult:
+        self._note([call])
+        result = super().run(host, call, timeout_s=timeout_s or 0)
+        for line in result.stdout.splitlines():
+            on_line(line)
+        return result
+
+    def _note(self, calls: Sequence[ScriptCall]) -> None:
+        if names := sorted({call.name for call in calls} - BESIDE):
+            self.batches.append("+".join(names))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("runtime", ["vllm-distributed", "vllm-ray", "sglang", "trtllm"])
+def test_a_launch_that_holds_its_hosts_takes_four_round_trips_however_many(tmp_path: Path, runtime: str, count: int) -> None:
+    cluster = Counted(*HOSTS[:count], root=tmp_path / "home")
+    cluster.batches = []
+    for number, host in enumerate(cluster.by_name.values(), start=1):
+        host.gpus = 1
+        host.models["org/m"] = "/models/m"
+        host.fabric = {
+            "FABRIC_PORT_COUNT": "0",
+            "FABRIC_IF_COUNT": "1",
+            "FABRIC_IF_0_NAME": "eth0",
+            "FABRIC_IF_0_ADDRESSES": f"10.0.0.{number}/24",
+            "FABRIC_ROUTE_IF": "eth0",
+            "FABRIC_SSH_ADDRESS": f"10.0.0.{number}",
+        }
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(f"model: org/m\nruntime: {runtime}\ncontainer: e/v:1\ndefaults: {{tensor_parallel: {count}, host: 0.0.0.0}}\n")
+    assert api.run(api.RunOptions(recipe=str(recipe), hosts=api.HostOptions(hosts=HOSTS[:count])), sctx=cluster.sctx).ready
+    assert len(cluster.batches) <= 4, cluster.batches
