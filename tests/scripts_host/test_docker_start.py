@@ -62,7 +62,7 @@ def test_a_gate_counts_from_the_last_hook(dock: DockerHost) -> None:
     dock.started(rank)
 
     for _hook in range(3):
-        assert dock.run(EXECUTOR.hook_call(rank, "sleep 1", {}, timeout_s=30)).returncode == 0
+        assert dock.run(EXECUTOR.hook_call(rank, "sleep 2", {}, timeout_s=30)).returncode == 0
 
     assert dock.open(rank).returncode == 0
     assert dock.docker.exit_code(NAME) == 0

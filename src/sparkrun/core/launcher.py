@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import msgspec
 
@@ -77,40 +78,61 @@ def launch_inference(options: RunOptions, sctx: SparkrunContext) -> Launched:
         return _launch_claimed(options, claims, sctx)
 
 
+class _Look(NamedTuple):
+    """What was seen on the hosts, what that makes of the request, and what runs of it already."""
+
+    facts: dict[str, HostFacts]
+    plan: LaunchPlan
+    running: Workload | None
+
+    def is_wanted(self, request: Request) -> bool:
+        """Whether what runs is to be used as it is."""
+        return self.running is not None and (request.options.ensure or _unchanged(self.running, self.plan))
+
+
 def _launch_claimed(options: RunOptions, claims: Claims, sctx: SparkrunContext) -> Launched:
     with _phase(sctx, 1, "Preparing"):
-        request, facts, plan = _prepare(options, claims, sctx)
-        running = _running_already(plan, facts)
-    if running and (request.options.ensure or _unchanged(running, plan)):
+        ensure_cache_writable(sctx.config.paths)
+        request = _resolve(options, sctx, fetch=True)
+        require_approval(request, sctx)
+        sctx.emit(Step(1, 2, f"look at {', '.join(request.selection.hosts)}"))
+        look = _look(request, claims, sctx)
+        sctx.emit(Step(2, 2, "plan the launch"))
+    if not look.is_wanted(request):
+        check_launchable(look.plan, request, look.facts, look.running)
+        _tell(look.plan, sctx)
+        sctx.emit(Phase(2, PHASES, "Building image", "no builder"))
+        look = _distributed(look, request, claims, sctx)
+    if look.running and look.is_wanted(request):
         claims.release()
-        return _use_existing(running, plan, request, sctx)
-    check_launchable(plan, request, facts, running)
-    _tell(plan, sctx)
-    sctx.emit(Phase(2, PHASES, "Building image", "no builder"))
-    _distribute(plan, sctx)
+        return _use_existing(look.running, look.plan, request, sctx)
     sctx.emit(Phase(4, PHASES, "Syncing tuning configs", "none"))
-    if running:
-        _take_down(running, request, sctx)
-    write_job(job_of(plan, cluster=request.cluster.name if request.cluster else None), sctx.config.paths)
-    return _launch(plan, request, claims, sctx)
+    if look.running:
+        _take_down(look.running, request, sctx)
+    write_job(job_of(look.plan, cluster=request.cluster.name if request.cluster else None), sctx.config.paths)
+    return _launch(look.plan, request, claims, sctx)
 
 
-def _prepare(options: RunOptions, claims: Claims, sctx: SparkrunContext) -> tuple[Request, dict[str, HostFacts], LaunchPlan]:
-    ensure_cache_writable(sctx.config.paths)
-    request = _resolve(options, sctx, fetch=True)
-    require_approval(request, sctx)
-    sctx.emit(Step(1, 2, f"look at {', '.join(request.selection.hosts)}"))
+def _look(request: Request, claims: Claims, sctx: SparkrunContext) -> _Look:
+    """Claim the hosts, then see them: what others have started by now is seen too."""
     refuse_silent(unreachable_of(result) for result in claims.take(request.selection.hosts))
     facts = observe_request(request, sctx)
-    sctx.emit(Step(2, 2, "plan the launch"))
-    return request, facts, plan_launch(request, facts, sctx)
+    plan = plan_launch(request, facts, sctx)
+    return _Look(facts, plan, _running_already(plan, facts))
 
 
-def _distribute(plan: LaunchPlan, sctx: SparkrunContext) -> None:
-    if not plan.transfers:
-        return sctx.emit(Phase(3, PHASES, "Distributing resources", "everything is in place"))
+def _distributed(look: _Look, request: Request, claims: Claims, sctx: SparkrunContext) -> _Look:
+    """Bring what is missing. That may take hours, in which others may launch: the hosts are looked at afresh afterwards."""
+    if not look.plan.transfers:
+        sctx.emit(Phase(3, PHASES, "Distributing resources", "everything is in place"))
+        return look
     with _phase(sctx, 3, "Distributing resources"):
-        return distribute(plan.transfers, sctx.runner, sctx.emit)
+        claims.release()
+        distribute(look.plan.transfers, sctx.runner, sctx.emit)
+        fresh = _look(request, claims, sctx)
+    if not fresh.is_wanted(request):
+        check_launchable(fresh.plan, request, fresh.facts, fresh.running)
+    return fresh
 
 
 def _launch(plan: LaunchPlan, request: Request, claims: Claims, sctx: SparkrunContext) -> Launched:
