@@ -79,7 +79,7 @@ run_tests() {
     rm -f "$STATE"/tests-*.xml
     pytest_suite unit -n auto -m 'not e2e and not tools' || failed=1
     pytest_suite tools -n auto -m 'tools and not e2e' || failed=1
-    pytest_suite e2e -m e2e || failed=1
+    pytest_suite e2e -n 2 --dist loadfile -m e2e || failed=1
     python scripts/count_tests.py "$STATE"/tests-*.xml || failed=1
     return "$failed"
 }

@@ -89,9 +89,13 @@ class Hosts:
         cases = [
             Case(Command(f"{count}: ssh true, new connections", self._bare(count)), nothing, cold),
             Case(Command(f"{count}: ssh true, open connections", self._bare(count, *self._shared())), nothing, runs),
-            Case(Command(f"{count}: true by our sessions, open connections", self._sessions(count)), nothing, runs),
+            Case(Command(f"{count}: true by our sessions, open connections", self._sessions(count)), lambda: self._connect(count), runs),
             Case(Command(f"{count}: sparkrun status, cold", self._status(count)), self._disconnect, cold),
-            Case(Command(f"{count}: sparkrun status, warm", self._status(count), budget_ms=WARM_BUDGETS_MS.get(count)), nothing, runs),
+            Case(
+                Command(f"{count}: sparkrun status, warm", self._status(count), budget_ms=WARM_BUDGETS_MS.get(count)),
+                lambda: self._connect(count),
+                runs,
+            ),
         ]
         if count == 4:
             name, argv = f"{count}: sparkrun status, warm, and a host that is off", self._status(count, f"127.0.0.1:{self._silent_port}")
@@ -118,6 +122,11 @@ class Hosts:
 
     def _user(self) -> tuple[str, ...]:
         return ("env", f"HOME={self._folder}/user-home", f"XDG_RUNTIME_DIR={self._folder}")
+
+    def _connect(self, count: int) -> None:
+        """Open what the cold case of another count has closed."""
+        if len(list(self._folder.glob(f"sparkrun-{os.getuid()}/*"))) < count:
+            time_once_ms(Command("connect", self._sessions(count)))
 
     def _disconnect(self) -> None:
         disconnect(self._folder.glob(f"sparkrun-{os.getuid()}/*"))

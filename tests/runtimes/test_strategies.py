@@ -75,14 +75,14 @@ def test_one_rank_at_a_gate_has_its_hooks_between() -> None:
     assert told(plan_solo(context(1, gated=True, hooks=(HOOK,)))) == ["start 0", "run the hooks", "open 0"]
 
 
-def test_native_ranks_begin_together_until_the_head_listens() -> None:
-    assert told(plan_native(context(3))) == ["start 0, start 1, start 2 until wait_port"]
+def test_native_ranks_begin_together() -> None:
+    assert told(plan_native(context(3))) == ["start 0, start 1, start 2"]
     gated = plan_native(context(2, gated=True, hooks=(HOOK,)))
-    assert told(gated) == ["start 0, start 1", "run the hooks", "open 0, open 1 until wait_port"]
+    assert told(gated) == ["start 0, start 1", "run the hooks", "open 0, open 1"]
 
 
 def test_the_rendezvous_is_watched_on_the_head_s_host_and_notices_its_death() -> None:
-    watch = plan_native(context(2))[-1].until
+    watch = plan_native(context(2), workers_wait=True)[0].until
     assert watch is not None
     assert (watch.host, watch.call.params) == (
         "h0",
@@ -129,8 +129,8 @@ def test_the_head_stops_first_and_independent_servers_together() -> None:
 @pytest.mark.parametrize(
     ("runtime", "expected"),
     [
-        ("vllm-distributed", ["start 0, start 1 until wait_port"]),
-        ("sglang", ["start 0, start 1 until wait_port"]),
+        ("vllm-distributed", ["start 0, start 1"]),
+        ("sglang", ["start 0, start 1"]),
         ("atlas", ["start 0 until wait_port", "start 1"]),
         ("tokenary", ["start 0 until wait_port", "start 1"]),
         ("vllm-ray", ["start 0, start 1 until wait_ray"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -19,9 +20,20 @@ from sparkrun.orchestration.ready import EVIDENCE_TIMEOUT_S, Evidence, Outcome, 
 SETTLE_S = 0.4
 """Ranks drag each other down: after the first has ended, the others are given this long to end too, so that their exit codes are known."""
 CLOCK_SLACK_MS = 50
+TOGETHER_MS = 1000
+PEER_LINES = 5
 OTHERS_SHOWN = 3
 OTHER_LINES = 4
 READER_JOIN_S = 5
+
+
+# What engines and their collective libraries say when another rank has gone: NCCL, Gloo, Ray, MPI, sockets.
+_PEER = re.compile(
+    r"remote process exited|connection (?:was )?(?:reset|closed|refused|aborted)|broken pipe|went away|by peer"
+    r"|peer (?:has )?(?:died|left|gone)"
+    r"|lost connection|NCCL error|node .* (?:died|failed)|heartbeat",
+    re.IGNORECASE,
+)
 
 
 class LaunchWait:
@@ -85,8 +97,7 @@ class LaunchWait:
             time.sleep(SETTLE_S)
         asked_ms = time.time() * 1000
         seen = self._evidence(self._plan.ranks)
-        ends = ends_in_common(seen, asked_ms, time.time() * 1000)
-        first = min(range(len(seen)), key=lambda number: (ends[number], self._plan.ranks[number] is not seen_first))
+        first = first_cause(seen, ends_in_common(seen, asked_ms, time.time() * 1000), seen_first.rank)
         rank, own = self._plan.ranks[first], seen[first]
         others = [(other, evidence) for other, evidence in zip(self._plan.ranks, seen, strict=True) if other is not rank]
         code = f" with exit code {own.exit_code}" if own.exit_code is not None else ""
@@ -138,6 +149,19 @@ def ends_in_common(seen: Sequence[Evidence], asked_ms: float, told_ms: float) ->
     clocks = [each.now_ms for each in seen if each.now_ms is not None]
     agree = all(asked_ms - CLOCK_SLACK_MS <= now <= told_ms + CLOCK_SLACK_MS for now in clocks)
     return [_end(each, 0 if agree else each.now_ms or 0) for each in seen]
+
+
+def first_cause(seen: Sequence[Evidence], ends: Sequence[float], seen_first: int) -> int:
+    """The rank that dragged the others down. An engine whose peer breaks off often ends faster than the peer itself, so among those that
+    ended at about the same time one that does not speak of a peer comes first.
+    """
+    earliest = min(ends)
+    close = [number for number, end in enumerate(ends) if end <= earliest + TOGETHER_MS]
+    return min(close, key=lambda number: (_speaks_of_a_peer(seen[number]), ends[number], number != seen_first))
+
+
+def _speaks_of_a_peer(evidence: Evidence) -> bool:
+    return any(_PEER.search(line) for line in evidence.lines[-PEER_LINES:])
 
 
 def _end(evidence: Evidence, since_ms: int) -> float:

@@ -56,13 +56,12 @@ def plan_solo(ctx: PlanContext) -> tuple[Stage, ...]:
 
 def plan_native(ctx: PlanContext, *, workers_wait: bool = False) -> tuple[Stage, ...]:
     """Ranks that find each other. They begin together, since a worker tries again until its head listens; an engine whose workers give
-    up at once (``workers_wait``) has its head begin first. Replicas of one process each need not find anybody.
+    up at once (``workers_wait``) has its head begin first, until it listens. Replicas of one process each need not find anybody.
     """
-    listening = _rendezvous(ctx)
-    if workers_wait and listening:
+    if workers_wait and (listening := _rendezvous(ctx)):
         first = _begun(ctx, (ctx.head,), "start the head", listening)
         return (*_prepared(ctx), first, _begun(ctx, ctx.workers, "start the workers"))
-    return (*_prepared(ctx), _begun(ctx, ctx.ranks, f"start {len(ctx.ranks)} ranks", listening))
+    return (*_prepared(ctx), _begun(ctx, ctx.ranks, f"start {len(ctx.ranks)} ranks"))
 
 
 def plan_rpc(ctx: PlanContext, port: int) -> tuple[Stage, ...]:

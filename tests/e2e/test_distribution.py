@@ -1,0 +1,201 @@
+"""Images and models that hosts lack, brought to real docker daemons and real home folders over real ssh."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.bed import Bed, Host, Options
+from tests.e2e.bed.containers import ENGINES
+from tests.e2e.bed.host import MODEL_COMMIT
+from tests.e2e.bed.images import ensure_archive
+from tests.e2e.bed.state import IMAGES
+from tests.e2e.conftest import press_ctrl_c, wait_for
+from tests.e2e.launching import MODEL, Operator, chat, put_model
+
+pytestmark = [pytest.mark.e2e, pytest.mark.parametrize("bed", [Options(images=())], indirect=True)]
+pytest_plugins = ["tests.e2e.bed.fixtures", "tests.e2e.launching"]
+
+FOLDER = f"models--{MODEL.replace('/', '--')}"
+DOCKER = """#!/bin/bash
+case $1 in
+  version) echo 28.0.0 ;;
+  ps) ;;
+  image)
+    [[ ${{@: -1}} == {image} ]] || {{ echo "Error: No such image: ${{@: -1}}" >&2; exit 1; }}
+    echo 'sha256:abc amd64 '$(stat -c %s {archive})
+    ;;
+  save) echo x >>{folder}/saved; exec cat {archive} ;;
+  *) exit 1 ;;
+esac
+"""
+"""Docker of the control machine, which needs no daemon to have an image."""
+
+
+@pytest.fixture(autouse=True)
+def _bare(bed: Bed) -> None:
+    """Hosts as new ones: no image, no model."""
+    for host in bed.hosts:
+        if images := host.docker("images", "--quiet").split():
+            host.docker("rmi", "--force", *dict.fromkeys(images))
+        host.inside("rm", "-rf", f"{host.hf_home}/hub")
+
+
+def give_image(operator: Operator) -> Path:
+    """The control machine's docker has the image; the file has a line for each time it was read."""
+    folder = operator.home / "bin"
+    folder.mkdir()
+    (folder / "docker").write_text(DOCKER.format(image=ENGINES, archive=ensure_archive(IMAGES, "engines"), folder=folder))
+    (folder / "docker").chmod(0o755)
+    operator.env["PATH"] = f"{folder}:{operator.env['PATH']}"
+    return folder / "saved"
+
+
+def give_model(operator: Operator, size: int = 3_000_000) -> None:
+    """The control machine's cache has the model, as the hub's client leaves it."""
+    repo = operator.home / ".cache/huggingface/hub" / FOLDER
+    snapshot = repo / "snapshots" / MODEL_COMMIT
+    for folder in (repo / "blobs", repo / "refs", snapshot):
+        folder.mkdir(parents=True)
+    (repo / "refs/main").write_text(MODEL_COMMIT)
+    (repo / "blobs/config").write_text(json.dumps({"architectures": ["LlamaForCausalLM"]}))
+    with (repo / "blobs/weights").open("wb") as weights:
+        weights.write(b"\2\0\0\0\0\0\0\0{}")
+        weights.truncate(size)
+    (snapshot / "config.json").symlink_to("../../blobs/config")
+    (snapshot / "model.safetensors").symlink_to("../../blobs/weights")
+
+
+def arrives(host: Host) -> bool:
+    """Whether a model is on its way into the host's cache."""
+    return host.inside("test", "-d", f"{host.hf_home}/hub/.sparkrun-incoming/{FOLDER}/blobs").code == 0
+
+
+def looks_whole(host: Host) -> bool:
+    """Whether the host's cache has a model, or half of one."""
+    return host.inside("test", "-e", f"{host.hf_home}/hub/{FOLDER}").code == 0
+
+
+def files_of(host: Host) -> list[str]:
+    """What there is of the model in the host's cache, as that host's user sees it."""
+    listed = host.run(f"cd {host.hf_home}/hub/{FOLDER} && find . ! -type d -user {host.user} -printf '%y %P\\n' | sort")
+    assert listed.code == 0, listed
+    return listed.out.split("\n")[:-1]
+
+
+def test_an_image_missing_on_one_of_two_hosts_gets_there_and_the_launch_serves(bed: Bed, operator: Operator) -> None:
+    one, two = bed.hosts
+    bed.load("engines", one)
+    saved = give_image(operator)
+    put_model(bed.hosts)
+    recipe = operator.write("vllm", defaults={"port": 8000, "tensor_parallel": 2})
+
+    plan = operator.plan(recipe, bed.hosts)
+    ended = operator("run", recipe, "-H", "spark-1,spark-2", "--json", "--no-follow")
+
+    assert ended.code == 0, ended.err
+    assert chat(one)
+    (transfer,) = plan["transfers"]
+    assert [action["host"] for action in transfer["actions"]] == ["spark-2"]
+    assert f"[3/6] Distributing resources\n  Step 1/1: {transfer['title']}\n" in ended.err
+    assert transfer["title"].startswith(f"image {ENGINES} to spark-2 (save | load, ")
+    assert two.docker("image", "inspect", "--format", "{{index .RepoTags 0}}", ENGINES)
+    assert saved.read_text() == "x\n"
+    operator.stop(ended.json["cluster_id"], bed.hosts)
+
+
+def test_a_model_of_this_machine_reaches_two_hosts_with_different_homes(bed: Bed, operator: Operator) -> None:
+    bed.load("engines")
+    give_model(operator)
+    recipe = operator.write("vllm", defaults={"port": 8000, "tensor_parallel": 2})
+
+    result = operator.run(recipe, bed.hosts)
+
+    assert chat(bed.hosts[0])
+    assert {host.home for host in bed.hosts} == {"/home/spark", "/home/nvidia"}
+    for host in bed.hosts:
+        links = [f"l snapshots/{MODEL_COMMIT}/{name}" for name in ("config.json", "model.safetensors")]
+        assert files_of(host) == ["f blobs/config", "f blobs/weights", "f refs/main", *links]
+    operator.stop(result["cluster_id"], bed.hosts)
+
+
+def test_one_stream_brings_image_and_model_to_all_hosts(bed: Bed, operator: Operator) -> None:
+    saved = give_image(operator)
+    give_model(operator)
+    recipe = operator.write("vllm", defaults={"port": 8000, "tensor_parallel": 2})
+
+    result = operator.run(recipe, bed.hosts)
+
+    assert saved.read_text() == "x\n", "read once for both"
+    assert chat(bed.hosts[0])
+    operator.stop(result["cluster_id"], bed.hosts)
+
+
+def test_an_image_that_nobody_can_bring_is_told_in_dockers_words(bed: Bed, operator: Operator) -> None:
+    put_model(bed.hosts)
+
+    ended = operator("run", operator.write("vllm"), "-H", "spark-2", "--no-follow")
+
+    assert ended.code == 1
+    assert f"error: cannot bring image {ENGINES} to\n  spark-2: " in ended.err
+    assert "hint: have the image in this machine's docker" in ended.err or "hint: correct the image's name" in ended.err
+    assert bed.hosts[1].docker("ps", "--all", "--quiet") == ""
+
+
+def test_a_disk_without_room_for_a_model_is_refused_with_both_numbers(bed: Bed, operator: Operator) -> None:
+    host = bed.hosts[0]
+    bed.load("engines", host)
+    give_model(operator, 30_000_000)
+    host.fault("full")
+
+    ended = operator("run", operator.write("vllm"), "-H", "spark-1", "--no-follow")
+
+    assert ended.code == 1
+    assert "error: spark-1: model org/m is not there: it needs 30 MB, 0 bytes are free at /home/spark/.cache/huggingface/hub" in ended.err
+    assert not looks_whole(host)
+
+
+def test_a_model_that_cannot_be_fetched_is_told_with_the_way_out(bed: Bed, operator: Operator) -> None:
+    bed.load("engines", bed.hosts[0])
+
+    ended = operator("run", operator.write("vllm"), "-H", "spark-1", "--no-follow")
+
+    assert ended.code == 1
+    assert f"error: cannot bring model {MODEL} to\n  spark-1: " in ended.err
+    assert f"hf download {MODEL}" in ended.err
+
+
+def test_a_host_that_is_cut_off_during_a_transfer_is_told_and_keeps_no_half_model(bed: Bed, operator: Operator) -> None:
+    one, two = bed.hosts
+    bed.load("engines")
+    give_model(operator, 300_000_000)
+    two.fault("slow", "50")
+    running = operator.start("run", operator.write("vllm", defaults={"tensor_parallel": 2}), "-H", "spark-1,spark-2", "--no-follow")
+    wait_for(lambda: arrives(two), timeout_s=40)
+    two.fault("cut")
+
+    out, _ = running.communicate(timeout=60)
+
+    assert running.returncode == 1
+    assert f"error: cannot bring model {MODEL} to\n  spark-2: " in out
+    two.fault("heal")
+    assert (looks_whole(one), looks_whole(two)) == (False, False)
+
+
+def test_ctrl_c_during_a_transfer_leaves_nothing(bed: Bed, operator: Operator) -> None:
+    host = bed.hosts[0]
+    bed.load("engines", host)
+    give_model(operator, 300_000_000)
+    host.fault("slow", "50")
+    running = operator.start("run", operator.write("vllm"), "-H", "spark-1", "--no-follow")
+    wait_for(lambda: arrives(host) or running.poll() is not None, timeout_s=40)
+    assert running.poll() is None, running.communicate()[0]
+
+    ended = press_ctrl_c(running)
+
+    assert ended.code == 130, ended.out
+    wait_for(lambda: not arrives(host))
+    assert not looks_whole(host)
+    assert host.docker("ps", "--all", "--quiet") == ""
