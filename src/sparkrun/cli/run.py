@@ -199,37 +199,39 @@ def _show_plan(options: RunOptions, sctx: SparkrunContext, *, as_json: bool) -> 
 def _serve(options: RunOptions, sctx: SparkrunContext, *, as_json: bool, given: dict[str, Any]) -> int:
     from sparkrun import api
 
-    result = api.run(options, sctx=sctx)
+    result: RunResult | None = None
+    try:
+        result = api.run(options, sctx=sctx)
+        _tell_result(result, as_json=as_json, timings=given["timings"])
+        if not (given["follow"] or given["foreground"]):
+            return 0
+        _show_log(result, sctx)
+    except KeyboardInterrupt:
+        if result is None:
+            raise
+        return _interrupted(result, sctx, foreground=given["foreground"])
+    return _ended(result, sctx)
+
+
+def _tell_result(result: RunResult, *, as_json: bool, timings: bool) -> None:
     if as_json:
         echo_json(result.to_json())
     else:
         from sparkrun.cli.plan_text import result_text
 
-        click.echo(result_text(result, timings=given["timings"]))
-    if given["foreground"]:
-        return _stay_attached(result, sctx)
-    return _follow(result, sctx) if given["follow"] else 0
+        click.echo(result_text(result, timings=timings))
 
 
-def _follow(result: RunResult, sctx: SparkrunContext) -> int:
-    try:
-        _show_log(result, sctx)
-    except KeyboardInterrupt:
-        click.echo(f"\ndetached; {result.recipe} goes on. Stop it with: sparkrun stop {result.cluster_id}", err=True)
-        return 130
-    return _ended(result, sctx)
-
-
-def _stay_attached(result: RunResult, sctx: SparkrunContext) -> int:
+def _interrupted(result: RunResult, sctx: SparkrunContext, *, foreground: bool) -> int:
+    """Ctrl-C once it serves: in the foreground the engine ends with the command, else it goes on."""
     from sparkrun import api
 
-    try:
-        _show_log(result, sctx)
-    except KeyboardInterrupt:
+    if foreground:
         api.stop(result.cluster_id, api.HostOptions(result.hosts), sctx=sctx)
         click.echo(f"\nstopped {result.recipe}", err=True)
-        return 130
-    return _ended(result, sctx)
+    else:
+        click.echo(f"\ndetached; {result.recipe} goes on. Stop it with: sparkrun stop {result.cluster_id}", err=True)
+    return 130
 
 
 def _ended(result: RunResult, sctx: SparkrunContext) -> int:
