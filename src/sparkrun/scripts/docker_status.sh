@@ -52,7 +52,7 @@ main() {
   answer COUNT "${#FOUND[@]}"
   for container in "${MISSING[@]}"; do answer MISSING "$container"; done
   end_section
-  load_sockets
+  ((${#FOUND[@]} == 0)) || load_sockets
   for container in "${!FOUND[@]}"; do begin_health "$container"; done
   for container in "${!FOUND[@]}"; do tell "$container"; done
 }

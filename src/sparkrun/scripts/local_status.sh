@@ -20,8 +20,10 @@ main() {
   resolve_places
   MISSING=()
   if ((${#NAMES[@]})); then known_names; else all_names; fi
-  scan_recorded
-  load_sockets
+  if ((${#NAMES[@]})); then # all processes and sockets of a busy host take a while to read
+    scan_recorded
+    load_sockets
+  fi
   for name in "${NAMES[@]}"; do begin_health "$name"; done
   section WORKLOADS
   answer COUNT "${#NAMES[@]}"
