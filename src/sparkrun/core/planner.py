@@ -24,6 +24,8 @@ from sparkrun.orchestration.executor import JobLabels
 from sparkrun.platforms import assumption_note
 from sparkrun.runtimes.base import PlanContext
 
+PULLED = "docker-pull"
+"""The builder that builds nothing."""
 WATCH_SLACK_S = 30
 """What a watch may take beyond its stages' budgets before the control side gives up on it."""
 
@@ -157,6 +159,9 @@ def _warnings(decided: Decided) -> Iterator[str]:
         if not seen.assumed:
             yield from decided.platform(host).validate_host(msgspec.structs.replace(seen, fabric=FabricFacts()) if alone else seen)
     yield from _shared_gpus(decided)
+    builder = decided.request.recipe.builder
+    if builder not in (None, PULLED):
+        yield f"the builder '{builder}' is not built in: its image has to exist already, on the hosts or where docker pulls from"
 
 
 def _shared_gpus(decided: Decided) -> Iterator[str]:
