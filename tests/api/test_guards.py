@@ -1,4 +1,4 @@
-"""A worker that ends while the head still loads ends the launch, with its own words."""
+"""Launches on two hosts: a worker that ends while the head still loads, and a model that cannot be shared out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkrun.testing import FakeCluster
 RECIPE = "model: org/m\nruntime: vllm\ncontainer: e/v:1\ndefaults: {tensor_parallel: 2}\n"
 
 
-def test_a_worker_that_ends_is_named_with_its_last_words(tmp_path: Path) -> None:
+def two_hosts(tmp_path: Path) -> FakeCluster:
     two = FakeCluster("a", "b", root=tmp_path)
     for number, name in enumerate(("a", "b"), start=1):
         two[name].gpus = 1
@@ -26,10 +26,27 @@ def test_a_worker_that_ends_is_named_with_its_last_words(tmp_path: Path) -> None
             "FABRIC_SSH_ADDRESS": f"10.0.0.{number}",
         }
         two[name].models["org/m"] = "/models/m"
+    (tmp_path / "r.yaml").write_text(RECIPE)
+    return two
+
+
+def run(two: FakeCluster, tmp_path: Path) -> api.RunResult:
+    return api.run(api.RunOptions(recipe=str(tmp_path / "r.yaml"), hosts=api.HostOptions(hosts=("a,b",))), sctx=two.sctx)
+
+
+def test_a_worker_that_ends_is_named_with_its_last_words(tmp_path: Path) -> None:
+    two = two_hosts(tmp_path)
     two["b"].dies_with = 7
     two["b"].engine_log = ["boom"]
-    (tmp_path / "r.yaml").write_text(RECIPE)
     with pytest.raises(EngineDiedError, match="rank 1 on b ended with exit code 7") as caught:
-        api.run(api.RunOptions(recipe=str(tmp_path / "r.yaml"), hosts=api.HostOptions(hosts=("a,b",))), sctx=two.sctx)
+        run(two, tmp_path)
     assert "| boom" in caught.value.message
     assert not [container for host in two.by_name.values() for container in host.docker.containers.values() if container.alive]
+
+
+def test_heads_that_the_ranks_cannot_share_are_refused_with_the_choices(tmp_path: Path) -> None:
+    two = two_hosts(tmp_path)
+    two["a"].attention_heads = 9
+    with pytest.raises(api.PlacementError, match="tensor_parallel 2 does not divide 9 attention heads") as caught:
+        run(two, tmp_path)
+    assert "1, 3" in f"{caught.value.message} {caught.value.hint}"

@@ -307,6 +307,22 @@ def test_a_file_is_told_with_its_size(host: ScratchHost) -> None:
     assert model(host, f"file://localhost{host.home}/a%20b%25.gguf") == found
 
 
+@pytest.mark.parametrize(
+    ("config", "heads"),
+    [
+        ({"num_attention_heads": 32, "num_key_value_heads": 8}, ("32", "8")),
+        ({"vision_config": {"num_attention_heads": 16}, "text_config": {"num_attention_heads": 40, "num_key_value_heads": 4}}, ("40", "4")),
+        ({"hidden_size": 4}, (None, None)),
+    ],
+)
+def test_the_heads_of_the_language_model_are_told(host: ScratchHost, config: dict[str, object], heads: tuple[str | None, ...]) -> None:
+    _write(host.home / "m/config.json", json.dumps(config, indent=2))
+
+    told = model(host, str(host.home / "m"))
+
+    assert (told.get("MODEL_ATTENTION_HEADS"), told.get("MODEL_KV_HEADS")) == heads
+
+
 def test_a_folder_is_told_with_the_size_of_all_in_it(host: ScratchHost) -> None:
     _write(host.home / "m/config.json", "x" * 100)
     _write(host.home / "m/sub/w.safetensors", "x" * 1000)

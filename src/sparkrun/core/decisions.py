@@ -156,7 +156,7 @@ def _place(
     count = request.runtime.required_nodes(request.recipe, config, [hardware[host].gpu_count for host in hosts], solo=request.options.solo)
     cpu = request.runtime.runs_on_cpu or not request.executor.uses_images
     demand = msgspec.structs.replace(count.demand(), cpu_allowed=cpu)
-    _check_heads(request, config)
+    _check_heads(request, config, facts)
     conditions = Conditions(
         status=ClusterStatus(hosts, join_workloads(workload for seen in facts.values() for workload in seen.workloads)),
         caps=request.cluster.memory_caps if request.cluster else MemoryCaps(),
@@ -169,12 +169,15 @@ def _place(
     return request.scheduler.schedule(demand, hosts, hardware, conditions)
 
 
-def _check_heads(request: Request, config: EffectiveConfig) -> None:
-    """Tensor parallelism against the heads that the recipe's metadata tells of."""
-    heads = {key: value for key in ("num_attention_heads", "num_kv_heads") if isinstance(value := request.recipe.metadata.get(key), int)}
-    check_tensor_parallel(
-        config.whole("tensor_parallel", 1), attention_heads=heads.get("num_attention_heads"), kv_heads=heads.get("num_kv_heads")
-    )
+def _check_heads(request: Request, config: EffectiveConfig, facts: Mapping[str, HostFacts]) -> None:
+    """Tensor parallelism against the heads that the model's own config tells of, where a host has it, else the recipe's metadata."""
+    if not request.runtime.splits_heads:
+        return
+    said = {key: value for key, value in request.recipe.metadata.items() if isinstance(value, int)}
+    models = [seen.model for seen in facts.values()]
+    attention = next((model.attention_heads for model in models if model.attention_heads), said.get("num_attention_heads"))
+    kv = next((model.kv_heads for model in models if model.kv_heads), said.get("num_kv_heads"))
+    check_tensor_parallel(config.whole("tensor_parallel", 1), attention_heads=attention, kv_heads=kv)
 
 
 def _platform_memory(hardware: HostHardware) -> PlatformMemory:

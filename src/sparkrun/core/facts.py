@@ -17,6 +17,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
     reason: str | None = None
     mmproj: str | None = None
     mmproj_count: int = 0
+    attention_heads: int | None = None
+    kv_heads: int | None = None
 
 
 class PortFacts(msgspec.Struct, frozen=True):

@@ -168,6 +168,8 @@ def _model(section: Section) -> ModelFacts:
         reason=section.text("MODEL_REASON") or None,
         mmproj=section.text("MMPROJ_PATH") or None,
         mmproj_count=section.number("MMPROJ_COUNT") or 0,
+        attention_heads=section.number("MODEL_ATTENTION_HEADS"),
+        kv_heads=section.number("MODEL_KV_HEADS"),
     )
 
 

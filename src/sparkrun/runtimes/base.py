@@ -80,6 +80,8 @@ class RuntimePlugin(SparkrunPlugin):
     """Whether compiled kernels fit only the image that made them."""
     takes_host_images: ClassVar[bool] = False
     """Whether ``containers:`` may give each host an image of its own."""
+    splits_heads: ClassVar[bool] = True
+    """Whether ranks of tensor parallelism share out the attention heads, so that their number has to divide them."""
     max_nodes: ClassVar[int | None] = None
     runs_on_cpu: ClassVar[bool] = False
     """Whether a host without accelerators can serve with it."""

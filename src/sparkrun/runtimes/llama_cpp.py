@@ -61,6 +61,7 @@ class LlamaCppRuntime(RuntimePlugin):
     rank_flags: ClassVar[tuple[FlagForm, ...]] = (RPC,)
     rendezvous_port: ClassVar[int] = 50052
     takes_host_images: ClassVar[bool] = True
+    splits_heads: ClassVar[bool] = False
     pooling_flags: ClassVar[tuple[PoolingFlag, ...]] = POOLING_FLAGS
 
     def cluster_strategy(self) -> Strategy:

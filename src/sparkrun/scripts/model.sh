@@ -195,6 +195,17 @@ tell_folder() {
   answer MODEL_PATH "$1"
   size=$(timeout 3 du -s -b -L -- "$1" 2>/dev/null </dev/null) || :
   answer MODEL_SIZE_BYTES "${size%%[!0-9]*}"
+  tell_heads "$1/config.json"
+}
+
+# FILE: the heads of the language model in a config.json; those of a vision part stand elsewhere in it.
+tell_heads() {
+  local config
+  slurp "$1" && ((${#REPLY} < 1000000)) || return 0
+  config=$REPLY
+  [[ $config != *'"text_config"'* ]] || config=${config#*'"text_config"'}
+  [[ ! $config =~ \"num_attention_heads\"[[:space:]]*:[[:space:]]*([0-9]+) ]] || answer MODEL_ATTENTION_HEADS "${BASH_REMATCH[1]}"
+  [[ ! $config =~ \"num_key_value_heads\"[[:space:]]*:[[:space:]]*([0-9]+) ]] || answer MODEL_KV_HEADS "${BASH_REMATCH[1]}"
 }
 
 # FILE...: the first is the one to name.

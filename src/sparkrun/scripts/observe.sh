@@ -17,7 +17,8 @@
 #   ACCEL      NVIDIA_PRESENT NVIDIA_GPU_COUNT NVIDIA_GPU_n_{NAME,MEMORY_MIB,COMPUTE_CAP} NVIDIA_DRIVER_VERSION, NVIDIA_ERROR when
 #              nvidia-smi is here and fails; AMD_PRESENT AMD_GPU_COUNT INTEL_PRESENT INTEL_GAUDI_COUNT APPLE_PRESENT IB_PRESENT
 #   ENGINE     ENGINE_PATH, or for a missing llama-server EMBEDDED_PYTHON and EMBEDDED_ENGINE (version)
-#   MODEL      MODEL_KIND (path, pkg, hub, none), MODEL_PATH and MODEL_SIZE_BYTES when it is here, else MODEL_REASON;
+#   MODEL      MODEL_KIND (path, pkg, hub, none), MODEL_PATH and MODEL_SIZE_BYTES when it is here (of a folder whose
+#              config.json tells them, MODEL_ATTENTION_HEADS and MODEL_KV_HEADS), else MODEL_REASON;
 #              MMPROJ_PATH and MMPROJ_COUNT of the multimodal projectors beside a GGUF
 #   FABRIC     as fabric.sh says
 #   PORTS      PORT_<port>_STATE (free, busy), and of a listener as far as this user may see: _PID, _PROCESS, _SESSION

@@ -44,6 +44,7 @@ class FakeHost:
         self.memory_bytes = memory_bytes
         self.programs: dict[str, str] = {"llama-server": "/usr/bin/llama-server"}
         self.models: dict[str, str] = {}
+        self.attention_heads: int | None = None
         """Paths by what recipes call a model."""
         self.hub = "/home/spark/.cache/huggingface/hub"
         self.hf_home = ""
@@ -177,7 +178,8 @@ class FakeHost:
 
     def _model(self, model: str) -> dict[str, str]:
         if path := self.models.get(model):
-            return {"MODEL_KIND": "path", "MODEL_PATH": path, "MODEL_SIZE_BYTES": "1000"}
+            heads = {"MODEL_ATTENTION_HEADS": str(self.attention_heads)} if self.attention_heads else {}
+            return {"MODEL_KIND": "path", "MODEL_PATH": path, "MODEL_SIZE_BYTES": "1000", **heads}
         return {"MODEL_KIND": "none", "MODEL_REASON": "no such file"}
 
     def _port(self, port: int) -> dict[str, str]:
