@@ -12,8 +12,7 @@
 
 main() {
   section GUARD
-  now_ms
-  BEGAN_MS=$NOW_MS NEXT_BEAT_MS=$((NOW_MS + 5000))
+  begin_clock
   [[ -n $WATCH_NAME$WATCH_CONTAINER ]] || refuse 2 bad_parameter "nothing to watch"
   [[ -z $WATCH_NAME ]] || valid_name "$WATCH_NAME" || refuse 2 bad_parameter "'$WATCH_NAME' is not a workload name"
   watch_session
@@ -29,16 +28,6 @@ main() {
 fail() {
   answer READY 0
   refuse 1 "$1" "$2"
-}
-
-look_around() {
-  now_ms
-  watch_workload
-  watch_container
-  if ((NOW_MS >= NEXT_BEAT_MS)); then
-    NEXT_BEAT_MS=$((NOW_MS + 5000))
-    answer ELAPSED_MS "$((NOW_MS - BEGAN_MS))"
-  fi
 }
 
 main

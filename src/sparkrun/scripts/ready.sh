@@ -37,8 +37,8 @@ FINISHED='\[DONE\]|"finish_reason"[[:space:]]*:[[:space:]]*"'
 
 main() {
   section READY
-  now_ms
-  BEGAN_MS=$NOW_MS NEXT_BEAT_MS=$((NOW_MS + 5000)) DEADLINE_MS=$((NOW_MS + 1)) SEEN_STATUS=''
+  begin_clock
+  DEADLINE_MS=$((NOW_MS + 1)) SEEN_STATUS=''
   check_parameters
   watch_session
   trap http_close EXIT
@@ -295,16 +295,8 @@ fail_without() {
   fail "$1" "$2"
 }
 
-# --- looking around --------------------------------------------------------------------------------------------------------------
-
 on_tick() {
-  watch_workload
-  watch_container
-  ! session_gone || exit 1
-  if ((NOW_MS >= NEXT_BEAT_MS)); then
-    NEXT_BEAT_MS=$((NOW_MS + 5000))
-    answer ELAPSED_MS "$((NOW_MS - BEGAN_MS))"
-  fi
+  look_around
 }
 
 main

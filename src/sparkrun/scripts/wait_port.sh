@@ -16,8 +16,7 @@
 
 main() {
   section WAIT
-  now_ms
-  BEGAN_MS=$NOW_MS NEXT_BEAT_MS=$((NOW_MS + 5000))
+  begin_clock
   check_parameters
   to_ms "$TIMEOUT_S"
   LAST_MS=$((BEGAN_MS + REPLY))
@@ -97,17 +96,6 @@ connects() {
   kill -KILL "$child" 2>/dev/null || :
   exec {fd}<&-
   [[ $said == open ]]
-}
-
-look_around() {
-  now_ms
-  watch_workload
-  watch_container
-  ! session_gone || exit 1
-  if ((NOW_MS >= NEXT_BEAT_MS)); then
-    NEXT_BEAT_MS=$((NOW_MS + 5000))
-    answer ELAPSED_MS "$((NOW_MS - BEGAN_MS))"
-  fi
 }
 
 main

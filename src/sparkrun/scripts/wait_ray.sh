@@ -17,8 +17,8 @@ WATCH_NAME=
 
 main() {
   section WAIT
-  now_ms
-  BEGAN_MS=$NOW_MS NEXT_BEAT_MS=$((NOW_MS + 5000)) ALIVE='' SAID='' STATUS_FD='' ASK_AT_MS=0
+  begin_clock
+  ALIVE='' SAID='' STATUS_FD='' ASK_AT_MS=0
   check_parameters
   to_ms "$TIMEOUT_S"
   LAST_MS=$((BEGAN_MS + REPLY))
@@ -89,16 +89,6 @@ count_nodes() {
   ((count)) || SAID=${*: -1}
   [[ $count == "$ALIVE" ]] || answer ALIVE "$count"
   ALIVE=$count REPLY=$count
-}
-
-look_around() {
-  now_ms
-  watch_container
-  ! session_gone || exit 1
-  if ((NOW_MS >= NEXT_BEAT_MS)); then
-    NEXT_BEAT_MS=$((NOW_MS + 5000))
-    answer ELAPSED_MS "$((NOW_MS - BEGAN_MS))"
-  fi
 }
 
 main

@@ -1,5 +1,22 @@
-# Noticing that what is waited for has ended. A script that waits calls begin_watch once, then watch_workload and watch_container now and
-# then (they want a fresh NOW_MS), and defines `fail REASON MESSAGE`, which ends it: died (EXIT_CODE is answered when it is known), gone, replaced.
+# Noticing that what is waited for has ended. A script that waits calls begin_clock and begin_watch once, then look_around now and then,
+# and defines `fail REASON MESSAGE`, which ends it: died (EXIT_CODE is answered when it is known), gone, replaced.
+
+begin_clock() {
+  now_ms
+  BEGAN_MS=$NOW_MS NEXT_BEAT_MS=$((NOW_MS + 5000))
+}
+
+# Leaves a fresh NOW_MS. Ends the script when nobody listens any more; ELAPSED_MS every 5 s finds that out too.
+look_around() {
+  now_ms
+  watch_workload
+  watch_container
+  ! session_gone || exit 1
+  if ((NOW_MS >= NEXT_BEAT_MS)); then
+    NEXT_BEAT_MS=$((NOW_MS + 5000))
+    answer ELAPSED_MS "$((NOW_MS - BEGAN_MS))"
+  fi
+}
 
 begin_watch() {
   resolve_places
