@@ -47,11 +47,6 @@ class StatusReport(msgspec.Struct, frozen=True):
     jobs: dict[str, Job] = {}
     """Metadata of this machine for the workloads seen, by id."""
 
-    @property
-    def all_unknown(self) -> bool:
-        """Whether not a single host answered."""
-        return bool(self.status.hosts) and len(self.status.unreachable) == len(self.status.hosts)
-
     def to_json(self) -> dict[str, Any]:
         """The shape of ``status --json``: several-rank workloads in ``groups``, single ones in ``solo_entries``."""
         several = [workload for workload in self.status.workloads if len(workload.ranks) > 1]

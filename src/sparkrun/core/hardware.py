@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import cast
 
@@ -30,6 +30,10 @@ class DeviceAccess(msgspec.Struct, frozen=True):
     visibility_variable: str
     nodes: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+
+    def visible(self, indices: Sequence[int]) -> dict[str, str]:
+        """What lets an engine see only these accelerators of its host; nothing when none is named."""
+        return {self.visibility_variable: ",".join(map(str, indices))} if indices else {}
 
 
 DEVICE_ACCESS: dict[str, DeviceAccess] = {

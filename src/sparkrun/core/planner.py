@@ -17,7 +17,7 @@ from sparkrun.core.hook_plans import plan_hooks, plan_post_commands, plan_post_e
 from sparkrun.core.model_source import ModelSource
 from sparkrun.core.placement import Conditions, host_states
 from sparkrun.core.plan import LaunchPlan, RankPlan, Watch
-from sparkrun.core.rank_plans import plan_ranks, rank_labels
+from sparkrun.core.rank_plans import plan_ranks, rank_labels, workload_digest
 from sparkrun.core.remote import ScriptCall
 from sparkrun.core.request import Request
 from sparkrun.orchestration.executor import JobLabels
@@ -35,7 +35,8 @@ def make_plan(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunCo
     decided = decide(request, facts, sctx)
     launch = secrets.token_hex(6)
     ranks = plan_ranks(decided)
-    labels = {rank.rank: rank_labels(decided, rank, launch) for rank in ranks}
+    digest = workload_digest(decided)
+    labels = {rank.rank: rank_labels(decided, rank, launch, digest) for rank in ranks}
     stages = request.runtime.plan(
         PlanContext(
             ranks=ranks,
@@ -51,7 +52,7 @@ def make_plan(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunCo
         cluster_id=decided.cluster_id,
         intent_id=decided.intent.id,
         placement_token=decided.placement_token,
-        digest=labels[0].digest,
+        digest=digest,
         recipe=request.recipe.name,
         recipe_ref=request.recipe.source.ref,
         runtime=request.runtime.plugin_name,

@@ -31,8 +31,8 @@ def plan_ranks(decided: Decided) -> tuple[RankPlan, ...]:
     return tuple(_rank_plan(decided, rank, collective.get(rank.host, {})) for rank in contexts)
 
 
-def rank_labels(decided: Decided, rank: RankPlan, launch: str) -> JobLabels:
-    """What a rank says of itself on its host."""
+def rank_labels(decided: Decided, rank: RankPlan, launch: str, digest: str) -> JobLabels:
+    """What a rank says of itself on its host; ``digest`` is that of ``workload_digest``."""
     request = decided.request
     return JobLabels(
         cluster_id=decided.cluster_id,
@@ -52,11 +52,11 @@ def rank_labels(decided: Decided, rank: RankPlan, launch: str) -> JobLabels:
         image=rank.image,
         tensor_parallel=decided.config.whole("tensor_parallel", 1),
         ranks=len(decided.contexts),
-        digest=_digest(decided),
+        digest=digest,
     )
 
 
-def _digest(decided: Decided) -> str:
+def workload_digest(decided: Decided) -> str:
     """16 hex digits of everything that people decide about a workload and that is not in its intent. No secret goes into it."""
     request, recipe = decided.request, decided.request.recipe
     env, secret_env = split_secrets(user_env(request, decided.config))
@@ -155,7 +155,7 @@ def _visible_gpus(decided: Decided, rank: RankContext) -> dict[str, str]:
     if decided.request.executor.uses_images and vendor == "nvidia":
         return {}
     access = DEVICE_ACCESS.get(vendor)
-    return {access.visibility_variable: ",".join(map(str, rank.gpus))} if access and rank.gpus else {}
+    return access.visible(rank.gpus) if access else {}
 
 
 def _runtime_cache(decided: Decided, facts: HostFacts, image: str | None) -> RuntimeCache | None:

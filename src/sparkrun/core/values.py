@@ -27,3 +27,13 @@ def compact_json(value: ConfigValue) -> str:
 def is_off(value: ConfigValue) -> bool:
     """Whether a value switches its setting off: null, empty text or an empty list."""
     return value is None or value in ("", [])
+
+
+def number_of(value: ConfigValue) -> float | None:
+    """A number, or a text that is one; a switch is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None

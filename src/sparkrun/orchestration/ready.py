@@ -7,7 +7,7 @@ from threading import Event
 import msgspec
 
 from sparkrun.core.plan import Watch
-from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
+from sparkrun.core.remote import HostRunner, RemoteResult
 from sparkrun.orchestration.apply import failure_text
 from sparkrun.utils.shell import parse_answers
 
@@ -88,11 +88,6 @@ def watch_ready(watch: Watch, runner: HostRunner, stop: Event | None = None) -> 
         first_token_ms=said.number("FIRST_TOKEN_MS"),
         model_id=said.text("MODEL_ID"),
     )
-
-
-def read_evidence(host: str, call: ScriptCall, runner: HostRunner) -> Evidence:
-    """Exit code and last lines of an engine; empty when the host does not tell."""
-    return evidence_of(runner.run(host, call, timeout_s=EVIDENCE_TIMEOUT_S))
 
 
 def evidence_of(result: RemoteResult) -> Evidence:

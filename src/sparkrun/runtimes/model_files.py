@@ -15,12 +15,6 @@ CONTAINER_HUB = f"{CONTAINER_HF_HOME}/hub"
 _SNAPSHOT = re.compile(r"/models--[^/]+/snapshots/([0-9a-f]{40})(?:/|$)")
 
 
-def snapshot_path(repo: str, commit: str, file: str = "") -> str:
-    """The path in the container of a snapshot, or of one file of it."""
-    folder = f"{CONTAINER_HUB}/models--{repo.replace('/', '--')}/snapshots/{commit}"
-    return f"{folder}/{file}" if file else folder
-
-
 def snapshot_revision(path: str | None) -> str | None:
     """The commit in the path of a snapshot; ``None`` for any other path."""
     found = _SNAPSHOT.search(path or "")

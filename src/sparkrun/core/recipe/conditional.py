@@ -10,7 +10,7 @@ import msgspec
 from sparkrun.core.errors import RecipeError
 from sparkrun.core.recipe.detect import matches_runtime, runtime_family
 from sparkrun.core.recipe.schema import ConditionalOverride, Values
-from sparkrun.core.values import ConfigValue
+from sparkrun.core.values import ConfigValue, number_of
 from sparkrun.utils.text import did_you_mean
 
 SELECTORS = (
@@ -94,7 +94,7 @@ def condition_problem(name: str, wanted: ConfigValue) -> str | None:
     for operator, operand in wanted.items():
         if operator not in OPERATORS:
             return f"{name}: unknown operator {operator!r}; {did_you_mean(operator, OPERATORS) or 'one of ' + ', '.join(OPERATORS)}"
-        if operator in COMPARISONS and _number(operand) is None:
+        if operator in COMPARISONS and number_of(operand) is None:
             return f"{name}: {operator} needs a number, not {operand!r}"
         if operator in ("in", "not_in") and not isinstance(operand, list):
             return f"{name}: {operator} needs a list, not {operand!r}"
@@ -147,7 +147,7 @@ def _known(name: str, facts: Facts) -> ConfigValue:
 
 def _holds(name: str, operator: str, known: ConfigValue, operand: ConfigValue) -> bool:
     if operator in COMPARISONS:
-        return _compares(operator, _number(known), _number(operand))
+        return _compares(operator, number_of(known), number_of(operand))
     positive = operator in ("eq", "in")
     candidates = operand if operator in ("in", "not_in") and isinstance(operand, list) else [operand]
     return any(_same(name, known, candidate) for candidate in candidates) == positive
@@ -164,19 +164,10 @@ def _same(name: str, known: ConfigValue, wanted: ConfigValue) -> bool:
         return any(_text(tag) == _text(wanted) for tag in known)
     if name == "runtime":
         return matches_runtime(str(wanted), str(known))
-    left, right = _number(known), _number(wanted)
+    left, right = number_of(known), number_of(wanted)
     if left is not None and right is not None:
         return left == right
     return known == wanted or (known is not None and wanted is not None and _text(known) == _text(wanted))
-
-
-def _number(value: ConfigValue) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        return float(value)
-    except ValueError:
-        return None
 
 
 def _text(value: ConfigValue) -> str:

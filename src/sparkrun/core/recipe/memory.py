@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkrun.core.values import ConfigValue
+from sparkrun.core.values import ConfigValue, number_of
 
 SHARES = ("gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction")
 """The keys that say it as a share."""
@@ -16,7 +16,7 @@ def fraction_problem(key: str, value: ConfigValue, memory_gib: float) -> str | N
     """What is wrong with a share of memory, given the memory of one accelerator; ``None`` when nothing is."""
     if isinstance(value, str) and "{" in value:
         return None
-    share = _number(value)
+    share = number_of(value)
     if share is None:
         return f"{key} is a fraction, not {value!r}"
     if 0 < share <= 1:
@@ -29,12 +29,3 @@ def fraction_problem(key: str, value: ConfigValue, memory_gib: float) -> str | N
 def takes_gib(command: str | None, key: str) -> bool:
     """Whether the command hands the key to a flag that wants GiB (``--gpu-memory-utilization-gb``)."""
     return bool(command and re.search(_IN_GIB % re.escape(key), command))
-
-
-def _number(value: ConfigValue) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        return float(value)
-    except ValueError:
-        return None

@@ -29,7 +29,7 @@ class CollectiveBackend(ABC):
 
     def visibility_env(self, indices: Sequence[int]) -> dict[str, str]:
         """What lets an engine see only these accelerators of its host."""
-        return {self.device_access.visibility_variable: ",".join(str(index) for index in indices)} if indices else {}
+        return self.device_access.visible(indices)
 
     @abstractmethod
     def library_env(self, host: HostFabric) -> dict[str, str]:
