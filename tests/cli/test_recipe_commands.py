@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from sparkrun.cli.recipe_names import ClusterName, RecipeName, WorkloadName
+from sparkrun.cli.root import root
 from tests.cli.conftest import Said
 
 Cli = Callable[..., Said]
@@ -172,3 +174,12 @@ def test_clusters_complete_from_their_files() -> None:
     (folder / "lab.yaml").write_text("hosts: [a]\n")
     (folder / "lab.manifest.yaml").write_text("{}\n")
     assert completions(ClusterName(), "l") == ["lab"]
+
+
+@pytest.mark.parametrize(
+    "words", ["cluster show", "cluster inspect", "cluster update", "cluster delete", "cluster set-default", "status --cluster"]
+)
+def test_every_command_that_takes_a_saved_cluster_completes_it(cli: Cli, words: str) -> None:
+    assert cli("cluster", "create", "lab", "-H", "a").code == 0
+    found = ShellComplete(root, {}, "sparkrun", "_SPARKRUN_COMPLETE").get_completions(words.split(), "l")
+    assert [item.value for item in found] == ["lab"]

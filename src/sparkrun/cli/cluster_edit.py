@@ -10,6 +10,7 @@ import click
 
 from sparkrun.cli.cluster_settings import read_edit, setting_options
 from sparkrun.cli.options import echo_json, json_option
+from sparkrun.cli.recipe_names import ClusterName
 from sparkrun.cli.state import CliState
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def create(name: str, make_default: bool, as_json: bool, **given: Any) -> None:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=ClusterName())
 @_HOSTS
 @_HOSTS_FILE
 @click.option("--add-host", "add_hosts", multiple=True, metavar="HOSTS", help="Hosts to add; may be repeated.")
@@ -68,7 +69,7 @@ def update(state: CliState, /, name: str, infer_hardware: bool, make_default: bo
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=ClusterName())
 @click.option("--force", is_flag=True, help="Do not ask.")
 @json_option
 def delete(name: str, force: bool, as_json: bool) -> int:
@@ -89,7 +90,7 @@ def delete(name: str, force: bool, as_json: bool) -> int:
 
 
 @click.command("set-default")
-@click.argument("name")
+@click.argument("name", type=ClusterName())
 @json_option
 def set_default(name: str, as_json: bool) -> None:
     """Make the cluster NAME the default one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sparkrun.cli.options import echo_json, json_option
+from sparkrun.cli.recipe_names import ClusterName
 from sparkrun.cli.state import CliState
 
 
@@ -29,7 +30,7 @@ def list_clusters(as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=ClusterName())
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show what a cluster's file says."""
@@ -51,7 +52,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=ClusterName())
 @json_option
 @click.pass_obj
 def inspect(state: CliState, name: str, as_json: bool) -> None:

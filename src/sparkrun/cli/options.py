@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from sparkrun.cli.recipe_names import ClusterName
+
 if TYPE_CHECKING:
     from sparkrun.core.hosts import HostOptions
 
@@ -16,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def host_options(command: F) -> F:
     """``-H/--hosts``, ``--hosts-file``, ``--cluster``."""
     for option in (
-        click.option("--cluster", "cluster", metavar="NAME", help="A saved cluster."),
+        click.option("--cluster", "cluster", type=ClusterName(), metavar="NAME", help="A saved cluster."),
         click.option("--hosts-file", metavar="FILE", help="Hosts, one a line; # begins a comment."),
         click.option("-H", "--hosts", multiple=True, metavar="HOSTS", help="Hosts with commas between them; may be repeated."),
     ):
