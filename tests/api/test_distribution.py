@@ -9,22 +9,23 @@ import pytest
 
 from sparkrun import api
 from sparkrun.cli.plan_text import plan_text
-from sparkrun.core.events import Phase, Step
+from sparkrun.core.events import Note, Phase, Step
 from sparkrun.core.remote import RemoteResult
 from sparkrun.testing import FakeCluster
 
 IMAGE = "ghcr.io/org/engine:1"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+BRINGING = ("docker_pull", "docker_load", "hub_receive", "hub_keep", "hub_download")
 RECIPE = f"model: org/m\nruntime: vllm\ncontainer: {IMAGE}\ndefaults: {{port: 8000, tensor_parallel: 2}}\n"
 
 
-@pytest.fixture
-def spark(tmp_path: Path) -> FakeCluster:
-    """Two hosts that have everything."""
-    cluster = FakeCluster("spark-1", "spark-2", root=tmp_path)
-    for name in cluster.hosts:
+def sparks(root: Path, count: int) -> FakeCluster:
+    """Hosts with a GPU each that reach each other, and that have the image."""
+    hosts = [f"spark-{number}" for number in range(1, count + 1)]
+    cluster = FakeCluster(*hosts, root=root)
+    for name in hosts:
         cluster[name].gpus = 1
-        cluster[name].models["org/m"] = f"{cluster[name].hub}/models--org--m/snapshots/{COMMIT}"
+        cluster[name].reaches = set(hosts) - {name}
         cluster[name].fabric = {
             "FABRIC_PORT_COUNT": "0",
             "FABRIC_IF_COUNT": "1",
@@ -35,15 +36,29 @@ def spark(tmp_path: Path) -> FakeCluster:
     return cluster
 
 
+def put_model(cluster: FakeCluster, *names: str) -> None:
+    """The model in the caches of some hosts."""
+    for name in names:
+        cluster[name].models["org/m"] = f"{cluster[name].hub}/models--org--m/snapshots/{COMMIT}"
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> FakeCluster:
+    """Two hosts that have everything."""
+    cluster = sparks(tmp_path, 2)
+    put_model(cluster, *cluster.hosts)
+    return cluster
+
+
 def options(tmp_path: Path, *hosts: str, **changes: object) -> api.RunOptions:
     recipe = tmp_path / "engine.yaml"
-    recipe.write_text(RECIPE if len(hosts) == 2 else RECIPE.replace("tensor_parallel: 2", "tensor_parallel: 1"))
+    recipe.write_text(RECIPE if len(hosts) > 1 else RECIPE.replace("tensor_parallel: 2", "tensor_parallel: 1"))
     return api.RunOptions(recipe=str(recipe), hosts=api.HostOptions(hosts=hosts), **changes)  # type: ignore[arg-type]
 
 
 def ran(cluster: FakeCluster, host: str) -> list[str]:
     """The scripts that brought something."""
-    return [call.name for call in cluster[host].ran if call.name.startswith(("hub_", "docker_pull", "docker_load"))]
+    return sorted((call.name for call in cluster[host].ran if call.name in BRINGING), key=BRINGING.index)
 
 
 def give_control(cluster: FakeCluster) -> None:
@@ -73,14 +88,15 @@ def test_what_is_missing_is_copied_from_this_machine_and_the_launch_serves(spark
 
     assert result.ready
     assert ran(spark, "spark-1") == ["docker_load", "hub_receive", "hub_keep"]
-    titles = [f"image {IMAGE} to spark-1 (save | load, 4.2 GB)", "model org/m to spark-1 (copy of this machine's)"]
+    titles = [f"image {IMAGE} to spark-1 (save | load, 4.2 GB)", "model org/m to spark-1 (2 files, 1 kB)"]
     assert [transfer.title for transfer in plan.transfers] == titles
     steps = [(event.number, event.total, event.title) for event in spark.events if isinstance(event, Step)]
     assert [(1, 2, titles[0]), (2, 2, titles[1])] == [step for step in steps if step[2] in titles]
-    planned = [action.call for transfer in plan.transfers for action in (*transfer.actions, *transfer.finish)]
-    assert [call for call in host.ran if call.name in ("docker_load", "hub_receive", "hub_keep")] == planned
+    planned = [action.call for transfer in plan.transfers for action in (*transfer.flows[0].actions, *transfer.finish)]
+    done = [msgspec.structs.replace(call, feed=()) for call in host.ran if call.name in BRINGING]
+    assert sorted(done, key=lambda call: BRINGING.index(call.name)) == planned
     assert f"Transfer 1/2: {titles[0]}" in plan_text(plan)
-    assert list(plan.public()["transfers"][0]["actions"][0]["call"]["feed"]) == ["docker", "save", "--", IMAGE]
+    assert plan.public()["transfers"][0]["flows"][0]["feed"] == f"exec docker save -- {IMAGE}"
     assert f"--revision {COMMIT}" in plan.head.command
 
 
@@ -101,6 +117,73 @@ def test_only_the_host_that_lacks_something_gets_it(spark: FakeCluster, tmp_path
     assert [(transfer.way, transfer.hosts) for transfer in plan.transfers] == [("load", ("spark-2",))]
 
 
+def test_what_another_host_has_is_handed_on_to_all_others_along_a_chain(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 4)
+    hosts = cluster.hosts
+    for name in hosts[1:]:
+        cluster[name].docker.lacks.add(IMAGE)
+    put_model(cluster, "spark-1")
+
+    result = api.run(options(tmp_path, *hosts, overrides=("tensor_parallel=4",)), sctx=cluster.sctx)
+
+    assert result.ready
+    assert [ran(cluster, name) for name in hosts] == [[], *[["docker_load", "hub_receive", "hub_keep"]] * 3]
+    titles = [event.title for event in cluster.events if isinstance(event, Step) and " from spark-1 to " in event.title]
+    assert titles == [
+        f"image {IMAGE} from spark-1 to spark-2 > spark-3 > spark-4 (save | load, 4.2 GB)",
+        "model org/m from spark-1 to spark-2 > spark-3 > spark-4 (2 files, 1 kB)",
+    ]
+
+
+def test_what_is_nowhere_is_fetched_once_and_handed_on(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 3)
+    hosts = cluster.hosts
+    for name in hosts:
+        cluster[name].docker.lacks.add(IMAGE)
+
+    assert api.run(options(tmp_path, *hosts, overrides=("tensor_parallel=3",)), sctx=cluster.sctx).ready
+
+    assert ran(cluster, "spark-1") == ["docker_pull", "hub_download"]
+    assert [ran(cluster, name) for name in hosts[1:]] == [["docker_load", "hub_receive", "hub_keep"]] * 2
+
+
+def test_a_host_that_breaks_the_chain_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 3)
+    hosts = cluster.hosts
+    put_model(cluster, *hosts)
+    for name in hosts[1:]:
+        cluster[name].docker.lacks.add(IMAGE)
+    cluster["spark-2"].refuse("docker_load", "the archive is broken")
+    cluster["spark-2"].refuse("docker_pull", "no network")
+
+    with pytest.raises(api.LaunchFailedError, match=r"\n  spark-2: the archive is broken") as caught:
+        api.run(options(tmp_path, *hosts, overrides=("tensor_parallel=3",)), sctx=cluster.sctx)
+
+    assert "spark-3" not in str(caught.value)
+    assert cluster["spark-3"].docker.lacks == set()
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("local", {"spark-1": ["docker_load"], "spark-2": ["docker_load"]}),
+        ("push", {"spark-1": ["docker_load"], "spark-2": ["docker_load"]}),
+        ("delegated", {"spark-1": ["docker_pull"], "spark-2": ["docker_load"]}),
+        ("pull", {"spark-1": ["docker_pull"], "spark-2": ["docker_pull"]}),
+    ],
+)
+def test_a_transfer_mode_decides_who_fetches(spark: FakeCluster, tmp_path: Path, mode: str, expected: dict[str, list[str]]) -> None:
+    give_control(spark)
+    for name in spark.hosts:
+        spark[name].docker.lacks.add(IMAGE)
+        spark[name].reaches = set(spark.hosts) - {name}
+
+    assert api.run(options(tmp_path, "spark-1", "spark-2", transfer_mode=mode), sctx=spark.sctx).ready
+
+    assert {name: ran(spark, name) for name in spark.hosts} == expected
+    assert any(f"transfer mode {mode}" in event.text for event in spark.events if isinstance(event, Note))
+
+
 def test_a_failed_transfer_names_host_and_reason_and_starts_nothing(spark: FakeCluster, tmp_path: Path) -> None:
     spark["spark-1"].docker.lacks.add(IMAGE)
     spark["spark-1"].refuse("docker_pull", "the disk of spark-1 is full: no space left on device")
@@ -116,13 +199,14 @@ def test_a_failed_transfer_names_host_and_reason_and_starts_nothing(spark: FakeC
 def test_a_stream_that_broke_off_is_not_put_in_place(spark: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     give_control(spark)
     spark["spark-1"].models.clear()
-    broken = (RemoteResult("spark-1", -1, stderr="tar -C: cannot read blobs/x: Input/output error", connected=True),)
-    monkeypatch.setattr(spark, "send_all", lambda calls, on_bytes, *, idle_s: broken)
+    broken = (RemoteResult("spark-1", -1, stderr="bash: dd: blobs/x: Input/output error", connected=True),)
+    monkeypatch.setattr(spark, "send_all", lambda calls, on_bytes, *, idle_s, stop: broken)
+    spark["spark-1"].refuse("hub_download", "no network")
 
-    with pytest.raises(api.LaunchFailedError, match=r"cannot bring model org/m to\n  spark-1: tar -C: cannot read blobs/x"):
+    with pytest.raises(api.LaunchFailedError, match=r"cannot bring model org/m to\n  spark-1: bash: dd: blobs/x.*\n  spark-1: no network"):
         api.run(options(tmp_path, "spark-1"), sctx=spark.sctx)
 
-    assert (ran(spark, "spark-1"), spark["spark-1"].models) == ([], {})
+    assert (ran(spark, "spark-1"), spark["spark-1"].models) == (["hub_download"], {})
 
 
 def test_offline_a_gap_refuses_the_launch_and_a_dry_run_tells_it(spark: FakeCluster, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_stream_that_fails_is_a_failure_of_all() -> None:
         Sink(COUNT, b""), Sink(COUNT, b""), feed=("bash", "-c", "echo part; echo warn >&2; echo 'cannot read x' >&2; exit 2")
     )
 
-    assert [(one.returncode, one.feed_error) for one in ended] == [(-1, "bash -c: cannot read x")] * 2
+    assert [(one.returncode, one.feed_error) for one in ended] == [(-1, "bash: cannot read x")] * 2
 
 
 def test_a_program_that_is_not_here_is_told() -> None:

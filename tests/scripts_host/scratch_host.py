@@ -17,7 +17,10 @@ from typing import NamedTuple
 from sparkrun.scripts import compose_script
 from sparkrun.utils.shell import Answers, Section, parse_answers
 
-TOOLS = "bash base64 cat chmod df du env head ln ls mkdir mv nproc readlink rm sleep stat tail timeout touch wc setsid flock".split()
+TOOLS = (
+    "bash base64 cat chmod dd df du env find flock head ln ls mkdir mv nproc readlink rm setsid sha1sum sha256sum sleep sort stat sync "
+    "tail tee timeout touch truncate wc"
+).split()
 PATIENCE_S = 15.0
 """How long a test waits for what must happen; reaching it is a failure."""
 

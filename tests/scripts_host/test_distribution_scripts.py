@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import shutil
 import subprocess
+from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from sparkrun.models.hub import receive_action
+from sparkrun.containers.layers import StockedImage, parse_image_stock
+from sparkrun.core.remote import RemoteResult, ScriptCall
+from sparkrun.core.routes import Link
+from sparkrun.models.files import HubFile, parse_hub_stock
+from sparkrun.orchestration.relay import listen_to, relay_call, relay_results
 from sparkrun.scripts import compose_script
 from tests.scripts_host.scratch_host import Ran, ScratchHost, eventually
 
@@ -18,23 +24,15 @@ FULL = "write /var/lib/docker/tmp/x: no space left on device"
 DENIED = "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock"
 
 
+SHA256 = hashlib.sha256(b"weights" * 1000).hexdigest()
+GIT_SHA1 = hashlib.sha1(b'blob 7\0{"a":1}').hexdigest()
+BLOBS = {SHA256: b"weights" * 1000, GIT_SHA1: b'{"a":1}', "sparkrun-x": b"plain"}
+PATHS = {"model.safetensors": SHA256, "sub/deep/config.json": GIT_SHA1, "README.md": "sparkrun-x"}
+
+
 @pytest.fixture
 def hub(host: ScratchHost) -> Path:
-    for tool in ("tar", "du", "gzip"):
-        if not (host.tools / tool).exists():
-            (host.tools / tool).symlink_to(shutil.which(tool) or "/nowhere")
     return host.home / "hub"
-
-
-def put_model(hub: Path, weights: str = "weights", commit: str = COMMIT) -> Path:
-    repo = hub / "models--org--m"
-    for name, text in ((f"blobs/{weights}", weights), ("refs/main", commit)):
-        (repo / name).parent.mkdir(parents=True, exist_ok=True)
-        (repo / name).write_text(text)
-    snapshot = repo / "snapshots" / commit
-    snapshot.mkdir(parents=True)
-    (snapshot / "model.safetensors").symlink_to(f"../../blobs/{weights}")
-    return repo
 
 
 def names(folder: Path) -> list[str]:
@@ -49,14 +47,19 @@ def send(host: ScratchHost, text: str, data: bytes) -> Ran:
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def receive(host: ScratchHost, hub: Path, source: Path, *, cut: int | None = None, size: str = "") -> Ran:
-    call = receive_action("h", str(hub), str(source), "org/m", None).call
-    archive = subprocess.run(call.feed, capture_output=True, check=True).stdout
-    return send(host, compose_script(call.name, {**call.params, "SIZE_BYTES": size}), archive[:cut])
+def receive(
+    host: ScratchHost, hub: Path, blobs: Mapping[str, bytes] = BLOBS, *, start: int = 0, cut: int | None = None, take: str = "1"
+) -> Ran:
+    """The blobs in one stream, the first of them from a byte on."""
+    starts = [start, *[0] * (len(blobs) - 1)]
+    entries = tuple(f"{name} {len(data)} {begin} {take}" for (name, data), begin in zip(blobs.items(), starts, strict=True))
+    stream = b"".join(data[begin:] for data, begin in zip(blobs.values(), starts, strict=True))
+    return send(host, compose_script("hub_receive", {"HUB": str(hub), "REPO": "org/m", "ENTRIES": entries}), stream[:cut])
 
 
-def keep(host: ScratchHost, hub: Path) -> Ran:
-    return host.run("hub_keep", HUB=str(hub), REPO="org/m")
+def keep(host: ScratchHost, hub: Path, paths: Mapping[str, str] = PATHS) -> Ran:
+    links = tuple(f"{len(BLOBS[blob])}\t{blob}\t{path}" for path, blob in paths.items())
+    return host.run("hub_keep", HUB=str(hub), REPO="org/m", SNAPSHOT=COMMIT, LINKS=links, REFS=("main",))
 
 
 def looks_whole(host: ScratchHost, hub: Path) -> bool:
@@ -67,85 +70,273 @@ def looks_whole(host: ScratchHost, hub: Path) -> bool:
 # --- a copy of a model ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_model_counts_only_when_all_of_it_has_arrived(host: ScratchHost, hub: Path, tmp_path: Path) -> None:
-    source = tmp_path / "here"
-    (put_model(source) / "blobs/other.incomplete").write_text("half")
-
-    ran = receive(host, hub, source)
-    assert (ran.returncode, looks_whole(host, hub)) == (0, False), ran
+def test_a_model_counts_only_when_all_of_it_has_arrived(host: ScratchHost, hub: Path) -> None:
+    ran = receive(host, hub)
+    assert (ran.returncode, ran.section("RECEIVE").text("FILES"), looks_whole(host, hub)) == (0, "3", False), ran
     ran = keep(host, hub)
     assert (ran.returncode, ran.section("KEEP").text("FOLDER")) == (0, str(hub / "models--org--m")), ran
 
     assert looks_whole(host, hub)
-    link = hub / "models--org--m/snapshots" / COMMIT / "model.safetensors"
-    assert (link.is_symlink(), link.read_text()) == (True, "weights")
-    assert names(hub / "models--org--m/blobs") == ["weights"]
+    snapshot = hub / "models--org--m/snapshots" / COMMIT
+    for path, blob in PATHS.items():
+        assert ((snapshot / path).is_symlink(), (snapshot / path).read_bytes()) == (True, BLOBS[blob])
+    assert (hub / "models--org--m/refs/main").read_text() == COMMIT
     assert names(hub / ".sparkrun-incoming") == ["models--org--m.lock"]
+    assert names(snapshot.parent) == [COMMIT]
 
 
-def test_a_copy_that_is_cut_off_leaves_nothing(host: ScratchHost, hub: Path, tmp_path: Path) -> None:
-    source = tmp_path / "here"
-    (put_model(source) / "blobs/weights").write_text("w" * 100_000)
+@pytest.mark.parametrize("cut", [0, 1, 3000, 7003])
+def test_what_came_before_a_cut_is_used_by_the_next_attempt(host: ScratchHost, hub: Path, cut: int) -> None:
+    ran = receive(host, hub, cut=cut)
 
-    ran = receive(host, hub, source, cut=50_000)
+    assert (ran.returncode, ran.answers.text("REASON")) == (21, "cut_off"), ran
+    assert not (hub / "models--org--m").exists()
+    stock = parse_hub_stock(host.run("hub_stock", HUB=str(hub), REPO="org/m").section("STOCK"))
+    assert stock.parts.get(SHA256, stock.blobs.get(SHA256)) == min(cut, 7000)
+    if cut < 7000:
+        ran = receive(host, hub, start=cut)
+        assert (ran.returncode, keep(host, hub).returncode) == (0, 0), ran
+        assert looks_whole(host, hub)
 
-    assert (ran.returncode, ran.answers.text("REASON")) == (1, "failed")
-    assert "tar: " in (ran.answers.text("MESSAGE") or "")
-    assert names(hub) == [".sparkrun-incoming"]
-    assert keep(host, hub).answers.text("MESSAGE") == f"nothing of org/m has arrived in {hub}/.sparkrun-incoming"
+
+def test_a_host_further_on_than_the_others_goes_back_to_where_the_stream_begins(host: ScratchHost, hub: Path) -> None:
+    receive(host, hub, cut=5000)
+
+    assert receive(host, hub, start=2000).returncode == 0
+    assert (hub / ".sparkrun-incoming/models--org--m/blobs" / SHA256).read_bytes() == BLOBS[SHA256]
 
 
-def test_a_model_joins_what_the_cache_has_of_it_already(host: ScratchHost, hub: Path, tmp_path: Path) -> None:
-    old = put_model(hub, "old", commit="f" * 40)
-    (old / "snapshots" / COMMIT).mkdir()
+@pytest.mark.parametrize("name", [SHA256, GIT_SHA1])
+def test_a_damaged_file_is_told_and_does_not_stay(host: ScratchHost, hub: Path, name: str) -> None:
+    ran = receive(host, hub, {**BLOBS, name: BLOBS[name][:-1] + b"?"})
+
+    assert (ran.returncode, ran.answers.text("REASON")) == (16, "damaged")
+    assert (ran.answers.text("MESSAGE") or "").startswith("1 files of org/m came damaged to ")
+    assert names(hub / ".sparkrun-incoming/models--org--m/blobs") == sorted({*BLOBS} - {name})
+    assert keep(host, hub).answers.text("REASON") == "failed"
+    assert not looks_whole(host, hub)
+
+
+def test_a_host_that_has_the_files_lets_the_stream_pass(host: ScratchHost, hub: Path) -> None:
+    ran = receive(host, hub, take="0")
+
+    assert (ran.returncode, ran.section("RECEIVE").text("FILES")) == (0, "0")
+    assert names(hub / ".sparkrun-incoming/models--org--m/blobs") == []
+
+
+def test_a_model_joins_what_the_cache_has_of_it_already(host: ScratchHost, hub: Path) -> None:
+    old = hub / "models--org--m"
+    (old / "blobs").mkdir(parents=True)
+    (old / "blobs/sparkrun-x").write_bytes(BLOBS["sparkrun-x"])
+    (old / "snapshots" / COMMIT).mkdir(parents=True)
     (old / "snapshots" / COMMIT / "other.gguf").write_text("kept")
-    put_model(tmp_path / "here", "new")
 
-    assert receive(host, hub, tmp_path / "here").returncode == 0
+    assert receive(host, hub, {name: data for name, data in BLOBS.items() if name != "sparkrun-x"}).returncode == 0
     assert keep(host, hub).returncode == 0
 
-    assert names(old / "blobs") == ["new", "old"]
-    assert names(old / "snapshots" / COMMIT) == ["model.safetensors", "other.gguf"]
-    assert (old / "refs/main").read_text() == COMMIT
+    assert names(old / "blobs") == sorted(BLOBS)
+    assert names(old / "snapshots" / COMMIT) == ["README.md", "model.safetensors", "other.gguf", "sub"]
 
 
-def test_a_model_that_cannot_fit_is_refused_before_anything_is_written(host: ScratchHost, hub: Path, tmp_path: Path) -> None:
-    put_model(tmp_path / "here")
+def test_a_disk_that_fills_up_is_told_as_such(host: ScratchHost, hub: Path) -> None:
+    host.program("df", "echo 'Filesystem 1024-blocks Used Available Capacity Mounted'; echo 'd 1 1 0 100% /'")
 
-    ran = receive(host, hub, tmp_path / "here", size=str(10**18))
-
-    assert (ran.returncode, ran.answers.text("REASON")) == (17, "disk_full")
-    assert "is full: 1000000000000 MB are needed, " in (ran.answers.text("MESSAGE") or "")
-
-
-def test_a_full_disk_is_told_as_such(host: ScratchHost, hub: Path, tmp_path: Path) -> None:
-    put_model(tmp_path / "here")
-    host.program("tar", "cat >/dev/null; echo 'tar: x: Cannot write: No space left on device' >&2; exit 2")
-
-    ran = receive(host, hub, tmp_path / "here")
+    ran = receive(host, hub, cut=100)
 
     assert (ran.returncode, ran.answers.text("REASON")) == (17, "disk_full")
-    assert (ran.answers.text("MESSAGE") or "").endswith(f"with {hub} is full: tar: x: Cannot write: No space left on device")
-
-
-def test_a_second_transfer_of_a_model_is_told_of_the_first(host: ScratchHost, hub: Path, tmp_path: Path) -> None:
-    put_model(tmp_path / "here")
-    host.program("tar", "exec sleep 600")
-    first = host.begin("hub_receive", HUB=str(hub), REPO="org/m")
-    eventually((hub / ".sparkrun-incoming/models--org--m.lock").exists)
-    first.wait_for("SPARKRUN_RECEIVE_START")
-
-    def refused() -> bool:
-        return receive(host, hub, tmp_path / "here").answers.text("REASON") == "busy"
-
-    eventually(refused, "the refusal of a second transfer")
 
 
 @pytest.mark.parametrize("repo", ["../x", "a/b/c", "", "-x"])
 def test_a_name_that_leads_out_of_the_cache_is_refused(host: ScratchHost, hub: Path, repo: str) -> None:
-    ran = host.run("hub_keep", HUB=str(hub), REPO=repo)
+    ran = host.run("hub_keep", HUB=str(hub), REPO=repo, SNAPSHOT=COMMIT)
 
     assert (ran.returncode, ran.answers.text("REASON"), hub.exists()) == (2, "bad_parameter", False)
+
+
+@pytest.mark.parametrize("link", ["5\tsparkrun-x\t../../../out", "5\t../x\tREADME.md", "5\tsparkrun-x\t/etc/x"])
+def test_a_file_that_leads_out_of_the_cache_is_refused(host: ScratchHost, hub: Path, link: str) -> None:
+    receive(host, hub)
+
+    ran = host.run("hub_keep", HUB=str(hub), REPO="org/m", SNAPSHOT=COMMIT, LINKS=(link,))
+
+    assert (ran.returncode, ran.answers.text("REASON")) == (2, "bad_parameter")
+
+
+def test_a_stock_tells_files_by_what_they_lead_to(host: ScratchHost, hub: Path) -> None:
+    receive(host, hub)
+    keep(host, hub)
+    repo, outside = hub / "models--org--m", host.home / "elsewhere.bin"
+    outside.write_bytes(b"x" * 9)
+    snapshot = repo / "snapshots" / COMMIT
+    (snapshot / "outside.bin").symlink_to(outside)
+    (snapshot / "dangling.bin").symlink_to("../../blobs/gone")
+    (snapshot / "plain.txt").write_text("four")
+    (repo / "blobs/half.incomplete").write_text("half")
+
+    stock = parse_hub_stock(host.run("hub_stock", HUB=str(hub), REPO="org/m").section("STOCK"))
+
+    linked = {HubFile(path, len(BLOBS[blob]), blob) for path, blob in PATHS.items()}
+    assert set(stock.files[COMMIT]) == linked | {HubFile("outside.bin", 9), HubFile("plain.txt", 4)}
+    assert (stock.refs, stock.blobs, stock.parts) == ({"main": COMMIT}, {name: len(data) for name, data in BLOBS.items()}, {})
+    assert stock.free_bytes
+
+
+# --- handed on from host to host ------------------------------------------------------------------------------------------------------
+
+
+def chain(*hosts: str, feed: str = "", ways: Mapping[str, tuple[str, ...]] | None = None, first_takes: bool = True) -> str:
+    """A relay over hosts which are all this one; each counts what it gets."""
+    links = [Link(one, other, "mgmt", (ways or {}).get(other, ("env", f"AS={other}"))) for one, other in pairwise(hosts)]
+    takers = hosts if first_takes else hosts[1:]
+    call = relay_call(hosts[0], [(name, ScriptCall("docker_load", {"IMAGE": name})) for name in takers], links, feed=feed)
+    return compose_script(call.name, {**call.params, "LIFELINE": "", "IDLE_S": "2"})
+
+
+def results(ran: Ran, *hosts: str) -> dict[str, RemoteResult]:
+    heard = listen_to(hosts)
+    for line in ran.stdout.splitlines():
+        heard.take(line)
+    ended = RemoteResult(hosts[0], ran.returncode, stderr=ran.stderr)
+    return {result.host: result for result in relay_results(heard, ended, hosts, hosts)}
+
+
+LOADING = """
+case $1 in
+  load) exec sha256sum >"$HOME/$RANDOM.taken" ;;
+  save) head -c 500000 /dev/zero ;;
+  image) echo sha256:abc ;;
+esac
+"""
+
+
+def taken(host: ScratchHost) -> list[str]:
+    return [path.read_text().split()[0] for path in host.home.glob("*.taken")]
+
+
+def test_every_host_of_a_chain_gets_the_whole_stream(host: ScratchHost) -> None:
+    host.program("docker", LOADING)
+    data = os.urandom(2_000_000)
+
+    ran = send(host, chain("a", "b", "c", "d"), data)
+
+    assert {name: result.returncode for name, result in results(ran, *"abcd").items()} == dict.fromkeys("abcd", 0), ran
+    assert taken(host) == [hashlib.sha256(data).hexdigest()] * 4
+
+
+def test_a_host_can_feed_a_chain_without_taking_anything_itself(host: ScratchHost) -> None:
+    host.program("docker", LOADING)
+
+    ran = send(host, chain("a", "b", "c", feed="docker save x", first_takes=False), b"")
+
+    assert {name: results(ran, *"abc")[name].returncode for name in "bc"} == {"b": 0, "c": 0}, ran
+    assert taken(host) == [hashlib.sha256(bytes(500_000)).hexdigest()] * 2
+
+
+def test_a_host_that_cannot_be_reached_keeps_none_before_it_from_the_stream(host: ScratchHost) -> None:
+    host.program("docker", LOADING)
+    gone = ("bash", "-c", "echo 'ssh: connect to host c port 22: No route to host' >&2; exit 255", "x")
+
+    ended = results(send(host, chain("a", "b", "c", "d", ways={"c": gone}), os.urandom(300_000)), *"abcd")
+
+    assert [ended[name].ok for name in "abcd"] == [True, True, False, False]
+    assert (ended["c"].unreachable, "No route to host" in ended["c"].stderr) == (True, True)
+    assert ended["d"].stderr == "c, which it came through, was lost"
+
+
+def test_a_sink_that_fails_early_does_not_end_the_stream(host: ScratchHost) -> None:
+    host.program("docker", LOADING.replace("load)", "load) [[ ${AS:-} != b ]] || { echo 'no space left on device' >&2; exit 1; };"))
+    data = os.urandom(3_000_000)
+
+    ended = results(send(host, chain("a", "b", "c"), data), *"abc")
+
+    assert [ended[name].returncode for name in "abc"] == [0, 17, 0]
+    assert taken(host) == [hashlib.sha256(data).hexdigest()] * 2
+
+
+def test_a_feed_that_fails_is_told(host: ScratchHost) -> None:
+    host.program(
+        "docker", "case $1 in load) cat >/dev/null; echo 'unexpected EOF' >&2; exit 1 ;; *) echo 'cannot save' >&2; exit 3 ;; esac"
+    )
+
+    ran = send(host, chain("a", "b", feed="docker save x", first_takes=False), b"")
+
+    assert "a\tFEED=3" in ran.stdout
+    assert "a\tFEED_SAID=cannot save" in ran.stdout
+    assert results(ran, "a", "b")["b"].returncode == 1
+
+
+def test_a_stream_that_stands_still_is_given_up(host: ScratchHost) -> None:
+    host.program("docker", LOADING)
+
+    ran = send(host, chain("a", "b", feed="printf x; exec sleep 600", first_takes=False), b"")
+
+    assert (ran.returncode, "a\tSTALLED=1" in ran.stdout) == (20, True)
+
+
+# --- a lock for what is being brought -------------------------------------------------------------------------------------------------
+
+
+def test_whoever_comes_second_waits_until_the_first_is_gone(host: ScratchHost) -> None:
+    locks = (str(host.home / "one"), str(host.home / "two"))
+    first = host.begin("transfer_lock", LOCKS=locks, LIFELINE="1")
+    first.wait_for("HELD=1")
+    second = host.begin("transfer_lock", LOCKS=locks[::-1], LIFELINE="1")
+    second.wait_for("WAITING=1")
+    assert "HELD=1" not in second.lines
+
+    assert first.process.stdin is not None
+    first.process.stdin.close()
+
+    second.wait_for("HELD=1")
+
+
+def test_other_things_are_brought_at_the_same_time(host: ScratchHost) -> None:
+    for name in ("one", "two"):
+        host.begin("transfer_lock", LOCKS=(str(host.home / name),), LIFELINE="1").wait_for("HELD=1")
+
+
+# --- which hosts this one reaches -----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_way_that_works_to_each_host_is_told(host: ScratchHost) -> None:
+    host.program("ssh", "[[ $1 == good* ]]")
+    ways = ("b\tfabric\t192.168.0.2\tssh bad", "b\tmgmt\t10.0.0.2\tssh good", "c\tmgmt\t10.0.0.3\tssh bad", "d\tmgmt\t10.0.0.4\tssh good2")
+
+    found = host.run("reach", WAYS=ways).section("REACH").all("REACHED")
+
+    assert sorted(line.rpartition("\t")[0] for line in found) == ["b\tmgmt\t10.0.0.2", "d\tmgmt\t10.0.0.4"]
+
+
+# --- what docker has ------------------------------------------------------------------------------------------------------------------
+
+STOCKED = """
+case $1 in
+  info) printf '%s\\t%s\\t%s\\n' overlay2 '[["driver-type","x"]]' "$HOME" ;;
+  history) printf '40\\n0\\n30\\n' ;;
+  image)
+    [[ $2 != ls ]] || { printf 'sha256:1\\nsha256:2\\n'; exit; }
+    [[ $* != *gone* ]] || exit 1
+    [[ $* != *RepoDigests* ]] || { printf 'sha256:1\\t70\\tr/i@sha256:d,\\tsha256:a,sha256:b,\\n'; exit; }
+    printf 'sha256:a,sha256:b,\\nsha256:a,\\nsha256:a,\\n'
+    ;;
+esac
+"""
+
+
+def test_the_stock_of_images_tells_layers_sizes_and_room(host: ScratchHost) -> None:
+    host.program("docker", STOCKED)
+
+    stock = parse_image_stock(host.run("docker_stock", IMAGES=("r/i:1", "gone:1")).section("STOCK"))
+
+    image = StockedImage("sha256:1", 70, frozenset({"sha256:d"}), ("sha256:a", "sha256:b"), (30, 40))
+    assert (stock.images, stock.held) == ({"r/i:1": image}, (("sha256:a", "sha256:b"), ("sha256:a",)))
+    assert (stock.store, stock.root, bool(stock.free_bytes)) == ("overlay2", str(host.home), True)
+
+
+def test_dockers_newer_image_store_is_told_apart(host: ScratchHost) -> None:
+    host.program("docker", STOCKED.replace('"x"', '"io.containerd.snapshotter.v1"'))
+
+    assert parse_image_stock(host.run("docker_stock").section("STOCK")).takes_parts is False
 
 
 # --- a model from the hub -------------------------------------------------------------------------------------------------------------

@@ -16,9 +16,8 @@ def pull_action(host: str, image: str) -> HostAction:
 
 
 def load_action(host: str, image: str) -> HostAction:
-    """It comes from the docker of the control machine."""
-    call = ScriptCall("docker_load", {"IMAGE": image}, feed=("docker", "save", "--", image))
-    return HostAction(host, f"copy image {image} to {host}", call)
+    """It comes as the archive of ``docker save``."""
+    return HostAction(host, f"copy image {image} to {host}", ScriptCall("docker_load", {"IMAGE": image}))
 
 
 def suits(image: ImageFacts, host: HostFacts) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 from sparkrun.core.approval import needs_approval, require_approval
 from sparkrun.core.cluster_status import State, Workload, join_workloads
 from sparkrun.core.context import SparkrunContext
-from sparkrun.core.distribution import plan_launch
+from sparkrun.core.distribution import Failed, bring_in_rounds, plan_launch
 from sparkrun.core.errors import (
     AlreadyRunningError,
     LaunchFailedError,
@@ -29,7 +29,6 @@ from sparkrun.core.run_options import RunOptions
 from sparkrun.core.waiting import LaunchWait
 from sparkrun.orchestration.apply import Ledger, failure_text, undoing
 from sparkrun.orchestration.claims import Claims, claiming
-from sparkrun.orchestration.distribution import distribute
 from sparkrun.orchestration.guards import guarding
 from sparkrun.orchestration.hooks import hook_output, run_local_command
 from sparkrun.orchestration.observe import unreachable_of
@@ -113,11 +112,11 @@ def _launch_claimed(options: RunOptions, claims: Claims, sctx: SparkrunContext) 
     return _launch(look.plan, request, claims, sctx)
 
 
-def _look(request: Request, claims: Claims, sctx: SparkrunContext) -> _Look:
+def _look(request: Request, claims: Claims, sctx: SparkrunContext, failed: Failed | None = None) -> _Look:
     """Claim the hosts, then see them: what others have started by now is seen too."""
     refuse_silent(unreachable_of(result) for result in claims.take(request.selection.hosts))
     facts = observe_request(request, sctx)
-    plan = plan_launch(request, facts, sctx)
+    plan = plan_launch(request, facts, sctx, failed)
     return _Look(facts, plan, _running_already(plan, facts))
 
 
@@ -127,12 +126,27 @@ def _distributed(look: _Look, request: Request, claims: Claims, sctx: SparkrunCo
         sctx.emit(Phase(3, PHASES, "Distributing resources", "everything is in place"))
         return look
     with _phase(sctx, 3, "Distributing resources"):
-        claims.release()
-        distribute(look.plan.transfers, sctx.runner, sctx.emit)
-        fresh = _look(request, claims, sctx)
+        fresh = bring_in_rounds(look, _Looking(request, claims, sctx), sctx)
     if not fresh.is_wanted(request):
         check_launchable(fresh.plan, request, fresh.facts, fresh.running)
     return fresh
+
+
+class _Looking(NamedTuple):
+    """How the hosts of a launch are looked at while things are brought to them."""
+
+    request: Request
+    claims: Claims
+    sctx: SparkrunContext
+
+    def missing(self, seen: _Look) -> LaunchPlan:
+        return seen.plan
+
+    def let_go(self) -> None:
+        self.claims.release()
+
+    def again(self, failed: Failed) -> _Look:
+        return _look(self.request, self.claims, self.sctx, failed)
 
 
 def _launch(plan: LaunchPlan, request: Request, claims: Claims, sctx: SparkrunContext) -> Launched:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from sparkrun.core.remote import ScriptCall
+from sparkrun.core.routes import Link
 
 PLAN_SCHEMA = "sparkrun.plan/1"
 
@@ -109,6 +110,26 @@ class Stage(msgspec.Struct, frozen=True):
     guards: tuple[Guard, ...] = ()
 
 
+class Branch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A chain of hosts that hand a stream on: from ``first`` along ``links``."""
+
+    first: str
+    links: tuple[Link, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """All of them, in the order in which bytes reach them."""
+        return (self.first, *(link.target for link in self.links))
+
+
+class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One stream of a transfer: the bash that prints it at the source, and what takes it on every host. ``size_bytes`` where known."""
+
+    feed: str
+    actions: tuple[HostAction, ...]
+    size_bytes: int | None = None
+
+
 class Transfer(Stage, frozen=True, kw_only=True):
     """A stage that brings an image or a model to hosts that lack it, before anything is launched.
 
@@ -118,14 +139,31 @@ class Transfer(Stage, frozen=True, kw_only=True):
     kind: Literal["image", "model"]
     what: str
     way: Literal["pull", "load", "download", "copy"]
-    """``pull``, ``download``: the host fetches it itself; ``load``, ``copy``: it comes from the control machine."""
+    """``pull``, ``download``: hosts fetch it themselves (``actions``); ``load``, ``copy``: ``flows`` bring it from one that has it."""
+    source: str = ""
+    """The host that it comes from; empty: this machine, or a registry or hub."""
+    why: str = ""
+    """Why this way and not another."""
+    branches: tuple[Branch, ...] = ()
+    """How each flow reaches the hosts, all branches at the same time. The first of a branch is the source itself where that is a host."""
+    flows: tuple[Flow, ...] = ()
+    """Streams that run at the same time."""
     size_bytes: int | None = None
+    """How many bytes leave the source."""
+    bytes_by_host: dict[str, int] = {}
+    """How many bytes each host still lacks, where that is known."""
+    estimate_s: float | None = None
+    """About how long it takes, where the speed of its links is known."""
+    onward: tuple[str, ...] = ()
+    """Hosts that get it afterwards from those that have it then."""
+    optional: bool = False
+    """Whether the launch goes on without it."""
     finish: tuple[HostAction, ...] = ()
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Who gets it."""
-        return tuple(action.host for action in self.actions)
+        return tuple(dict.fromkeys(action.host for action in (*self.actions, *(each for flow in self.flows for each in flow.actions))))
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -16,7 +16,7 @@ from sparkrun.core.facts import HostFacts, PortFacts
 from sparkrun.core.hook_plans import plan_hooks, plan_post_commands, plan_post_exec
 from sparkrun.core.model_source import ModelSource
 from sparkrun.core.placement import Conditions, host_states
-from sparkrun.core.plan import LaunchPlan, RankPlan, Watch
+from sparkrun.core.plan import Gap, LaunchPlan, RankPlan, Watch
 from sparkrun.core.rank_plans import plan_ranks, rank_labels, workload_digest
 from sparkrun.core.remote import ScriptCall
 from sparkrun.core.request import Request
@@ -99,8 +99,18 @@ def check_launchable(plan: LaunchPlan, request: Request, facts: Mapping[str, Hos
                 raise PortInUseError(
                     f"{rank.host}: port {port} is in use{_holder(found)}", hint="choose another with --port, or stop what holds it"
                 )
-    for gap in plan.gaps:
-        raise (ImageMissingError if gap.kind == "image" else ModelMissingError)(gap.text, hint=gap.hint)
+    refuse_gaps(plan.gaps)
+
+
+def refuse_gaps(gaps: Sequence[Gap]) -> None:
+    """Raise one error that lists everything that hosts lack and nothing brings, where there is any."""
+    if not gaps:
+        return
+    kind = ImageMissingError if gaps[0].kind == "image" else ModelMissingError
+    if len(gaps) == 1:
+        raise kind(gaps[0].text, hint=gaps[0].hint)
+    hints = dict.fromkeys(gap.hint for gap in gaps)
+    raise kind("hosts lack what nothing brings there:" + "".join(f"\n  {gap.text}" for gap in gaps), hint="\n  ".join(hints))
 
 
 def needs_files(rank: RankPlan, request: Request) -> bool:

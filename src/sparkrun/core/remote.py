@@ -106,13 +106,19 @@ class HostRunner(Protocol):
         """Run on the control machine itself, as the user we are there, whoever we are on hosts."""
         ...
 
+    def stream_here(
+        self, call: ScriptCall, on_line: Callable[[str], None], *, timeout_s: float | None, stop: Event | None = None
+    ) -> RemoteResult:
+        """``stream`` on the control machine itself."""
+        ...
+
     def send_all(
-        self, calls: Iterable[tuple[str, ScriptCall]], on_bytes: Callable[[int], None], *, idle_s: float
+        self, calls: Iterable[tuple[str, ScriptCall]], on_bytes: Callable[[int], None], *, idle_s: float, stop: Event | None = None
     ) -> tuple[RemoteResult, ...]:
         """Run the one ``feed`` that the calls share once, and give what it prints to all of their scripts at the same time.
 
         ``on_bytes`` hears how much has gone out so far. A host that takes nothing for ``idle_s`` is given up, and holds up no other for
-        longer; when the feed fails, every result says so.
+        longer; when the feed fails, every result says so. ``stop`` ends it all.
         """
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sparkrun.core.cluster_manager import TransferMode
 from sparkrun.core.hosts import HostOptions
 from sparkrun.core.recipe.report import FailOn
 from sparkrun.core.values import ConfigValue
@@ -42,6 +43,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     trust: bool = False
     """Let the recipe's hooks and host settings run this once."""
     executor_config: dict[str, ConfigValue] = {}
+    transfer_mode: TransferMode | None = None
+    """How images and models come to hosts; ``None`` leaves it to the cluster."""
     ensure: bool = False
     """The same workload running already is success, once it answers."""
     wait: bool = True

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from threading import Event
 from typing import IO, NamedTuple
 
 from sparkrun.utils.proc import kill_group
 
 CHUNK_BYTES = 1024 * 1024
+LOOK_UP_S = 0.5
+"""How often to see whether it is to stop."""
 FINISH_S = 1800.0
 """What a host may take to put away what it has got, when there is no more to come."""
 
@@ -22,6 +26,22 @@ class Sink(NamedTuple):
 
     words: tuple[str, ...]
     opening: bytes
+
+
+class Patience(NamedTuple):
+    """How long nothing may move, and what ends the waiting at once."""
+
+    idle_s: float
+    stop: Event
+
+    def ready(self, *, read: int | None = None, write: int | None = None) -> bool:
+        """Whether a file becomes ready in time."""
+        deadline = time.monotonic() + self.idle_s
+        while not self.stop.is_set() and (left_s := deadline - time.monotonic()) > 0:
+            found = select.select([] if read is None else [read], [] if write is None else [write], [], min(left_s, LOOK_UP_S))
+            if found[0] or found[1]:
+                return True
+        return False
 
 
 class Poured(NamedTuple):
@@ -34,8 +54,12 @@ class Poured(NamedTuple):
     feed_error: str = ""
 
 
-def pour(feed: Sequence[str], sinks: Sequence[Sink], on_bytes: Callable[[int], None], *, idle_s: float) -> tuple[Poured, ...]:
-    """Run ``feed`` and write what it prints to every sink; results in the given order. Whatever ends this early ends all programs."""
+def pour(
+    feed: Sequence[str], sinks: Sequence[Sink], on_bytes: Callable[[int], None], *, idle_s: float, stop: Event | None = None
+) -> tuple[Poured, ...]:
+    """Run ``feed`` and write what it prints to every sink; results in the given order. Whatever ends this early, such as ``stop``, ends
+    all programs."""
+    stop = stop or Event()
     with tempfile.TemporaryFile() as said:
         try:
             source = subprocess.Popen(feed, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, start_new_session=True)
@@ -44,8 +68,8 @@ def pour(feed: Sequence[str], sinks: Sequence[Sink], on_bytes: Callable[[int], N
         opened: list[_Open] = []
         try:
             opened.extend(_Open(sink) for sink in sinks)
-            _copy(source, opened, on_bytes, idle_s)
-            return _ended(source, opened, f"{' '.join(feed[:2])}: {{}}", said)
+            _copy(source, opened, on_bytes, Patience(idle_s, stop))
+            return _ended(source, opened, f"{feed[0]}: {{}}", said, stop)
         finally:
             kill_group(source)
             for sink in opened:
@@ -71,15 +95,15 @@ class _Open:
         self.takes = self._process is not None
         self._begun = sink.opening
 
-    def write(self, chunk: bytes, idle_s: float) -> None:
-        """All of it, unless the other side is gone or takes nothing for ``idle_s``."""
+    def write(self, chunk: bytes, patience: Patience) -> None:
+        """All of it, unless the other side is gone or takes nothing for too long."""
         assert self._process is not None
         assert self._process.stdin is not None
         unsent, self._begun = memoryview(self._begun + chunk), b""
         fd = self._process.stdin.fileno()
         os.set_blocking(fd, False)
         while unsent:
-            if not select.select([], [fd], [], idle_s)[1]:
+            if not patience.ready(write=fd):
                 self.idle, self.takes = True, False
                 return kill_group(self._process)
             try:
@@ -96,13 +120,11 @@ class _Open:
         if self._process and self._process.stdin:
             self._process.stdin.close()
 
-    def result(self, deadline: float) -> Poured:
+    def result(self, deadline: float, stop: Event) -> Poured:
         """How it ended, at the latest at ``deadline``."""
         if self._process is None:
             return Poured(255, stderr=self.error)
-        try:
-            self._process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
+        if not _ends(self._process, deadline, stop):
             self.idle = True
             kill_group(self._process)
         return Poured(self._process.returncode or 0, _text(self._out), _text(self._err), self.idle)
@@ -116,27 +138,36 @@ class _Open:
         self._err.close()
 
 
-def _copy(source: subprocess.Popen[bytes], sinks: Sequence[_Open], on_bytes: Callable[[int], None], idle_s: float) -> None:
+def _ends(process: subprocess.Popen[bytes], deadline: float, stop: Event) -> bool:
+    """Whether a program ends by itself before ``deadline`` and ``stop``."""
+    while not stop.is_set() and (left_s := deadline - time.monotonic()) > 0:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(min(left_s, LOOK_UP_S))
+            return True
+    return False
+
+
+def _copy(source: subprocess.Popen[bytes], sinks: Sequence[_Open], on_bytes: Callable[[int], None], patience: Patience) -> None:
     assert source.stdout is not None
     fd, done = source.stdout.fileno(), 0
     for sink in sinks:
         if sink.takes:
-            sink.write(b"", idle_s)
+            sink.write(b"", patience)
     while any(sink.takes for sink in sinks):
-        if not select.select([fd], [], [], idle_s)[0]:
+        if not patience.ready(read=fd):
             return kill_group(source)
         chunk = os.read(fd, CHUNK_BYTES)
         if not chunk:
             return None
         for sink in sinks:
             if sink.takes:
-                sink.write(chunk, idle_s)
+                sink.write(chunk, patience)
         done += len(chunk)
         on_bytes(done)
     return None
 
 
-def _ended(source: subprocess.Popen[bytes], sinks: Sequence[_Open], complaint: str, said: IO[bytes]) -> tuple[Poured, ...]:
+def _ended(source: subprocess.Popen[bytes], sinks: Sequence[_Open], complaint: str, said: IO[bytes], stop: Event) -> tuple[Poured, ...]:
     """How every sink ended. When the stream came to its own end, but not to a good one, none has got all of it."""
     wanted = any(sink.takes for sink in sinks)
     if wanted and source.wait(FINISH_S):
@@ -146,7 +177,7 @@ def _ended(source: subprocess.Popen[bytes], sinks: Sequence[_Open], complaint: s
     for sink in sinks:
         sink.close()
     deadline = time.monotonic() + FINISH_S
-    return tuple(sink.result(deadline) for sink in sinks)
+    return tuple(sink.result(deadline, stop) for sink in sinks)
 
 
 def _text(file: IO[bytes]) -> str:

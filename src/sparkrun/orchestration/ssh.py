@@ -122,8 +122,15 @@ class SshRunner:
         here = msgspec.structs.replace(self.settings, user=None)
         return run_sessions([self._session(HERE, call, _Texts(), timeout_s)], here)[0]
 
+    def stream_here(
+        self, call: ScriptCall, on_line: Callable[[str], None], *, timeout_s: float | None, stop: Event | None = None
+    ) -> RemoteResult:
+        """Run one script on this machine, and hand each line on as it comes."""
+        here = SshRunner(msgspec.structs.replace(self.settings, user=None), self._emit)
+        return here.stream(HERE, call, on_line, timeout_s=timeout_s, stop=stop)
+
     def send_all(
-        self, calls: Iterable[tuple[str, ScriptCall]], on_bytes: Callable[[int], None], *, idle_s: float
+        self, calls: Iterable[tuple[str, ScriptCall]], on_bytes: Callable[[int], None], *, idle_s: float, stop: Event | None = None
     ) -> tuple[RemoteResult, ...]:
         """Give the output of the calls' ``feed`` to all of their scripts, each over a connection of its own."""
         from sparkrun.orchestration.bulk import pour  # few launches have anything to bring
@@ -132,7 +139,7 @@ class SshRunner:
         for host, call in given:
             self._emit(Script(host, call.masked()))
         sinks = [self._sink(host, texts.of(call)) for host, call in given]
-        poured = pour(given[0][1].feed, sinks, on_bytes, idle_s=idle_s)
+        poured = pour(given[0][1].feed, sinks, on_bytes, idle_s=idle_s, stop=stop)
         return tuple(_sent(host, ended, idle_s) for (host, _call), ended in zip(given, poured, strict=True))
 
     def _sink(self, host: str, text: str) -> Sink:

@@ -63,6 +63,27 @@ def build_ssh_cmd(host: str, settings: SshSettings, connection: Connection = Con
     return [*words, *settings.options, *_options(connection), "--", address.name]
 
 
+def between_hosts(user: str, address: str, port: int | None) -> list[str]:
+    """The words by which one host opens a session on another, for bulk data; the remote command is appended by the caller.
+
+    A host that is not known there yet is taken for what it says it is (``accept-new``); one whose key has changed is refused.
+    """
+    pairs = {
+        "BatchMode": "yes",
+        "ConnectTimeout": "5",
+        "StrictHostKeyChecking": "accept-new",
+        "ServerAliveInterval": str(ALIVE_INTERVAL_S),
+        "ServerAliveCountMax": str(ALIVE_COUNT),
+        "ControlMaster": "no",
+        "ControlPath": "none",
+        "Compression": "no",
+        "Ciphers": f"^{','.join(FAST_CIPHERS)}",
+        "LogLevel": "ERROR",
+    }
+    options = [word for key, value in pairs.items() for word in ("-o", f"{key}={value}")]
+    return ["ssh", *options, *(["-l", user] if user else []), *(["-p", str(port)] if port else []), "--", address]
+
+
 def build_config_cmd(host: str, settings: SshSettings) -> list[str]:
     """The words that make ssh tell what it would use for ``host``, contacting nobody."""
     return ["ssh", "-G", *build_ssh_cmd(host, settings)[1:]]

@@ -54,8 +54,13 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "docker_copy": ScriptSpec(_DOCKER, ("NAME", "DEST", "ARCHIVE")),
     "docker_pull": ScriptSpec(_DOCKER, ("IMAGE", "LIFELINE")),
     "docker_load": ScriptSpec(_DOCKER, ("IMAGE",)),
-    "hub_receive": ScriptSpec(_HUB, ("HUB", "REPO", "SIZE_BYTES")),
-    "hub_keep": ScriptSpec(_HUB, ("HUB", "REPO")),
+    "docker_stock": ScriptSpec(_DOCKER, (), ("IMAGES",)),
+    "hub_stock": ScriptSpec(_HUB, ("HUB", "REPO")),
+    "hub_receive": ScriptSpec(_HUB, ("HUB", "REPO"), ("ENTRIES",)),
+    "hub_keep": ScriptSpec(_HUB, ("HUB", "REPO", "SNAPSHOT"), ("LINKS", "REFS")),
+    "transfer_lock": ScriptSpec(("common",), ("LIFELINE",), ("LOCKS",)),
+    "reach": ScriptSpec(("common",), (), ("WAYS",)),
+    "relay": ScriptSpec(("common",), ("TEXT", "SINK", "FEED", "LIFELINE", "IDLE_S"), ("HOSTS", "VALUES", "WAYS")),
     "hub_download": ScriptSpec((*_HUB, "docker"), ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "LIFELINE"), ("PATTERNS",)),
     "docker_exec": ScriptSpec(
         _DOCKER,
@@ -86,13 +91,26 @@ def compose_script(name: str, params: Params) -> str:
     Every parameter of the script is set, so that no variable of the host's own environment can pass for one. Raises ValueError for
     a script or parameter nobody knows, and TypeError for a text where an array belongs or the other way round.
     """
+    head, body = split_script(name, params)
+    return _at_once("\n".join([*_prelude(name), head, body]))
+
+
+def split_script(name: str, params: Params) -> tuple[str, str]:
+    """The assignments of a script's parameters, and the script itself with nothing before it. Raises as ``compose_script`` does."""
     spec = _spec(name)
     _check(name, spec, params)
     values = {**dict.fromkeys(spec.texts, ""), **dict.fromkeys(spec.arrays, ()), **params}
-    parts = [load_script(part) for part in spec.prelude]
     # A parameter that the host exports under the same name would otherwise reach the engine's environment.
-    head = f"export -n {' '.join(values)}\n{assignments(values)}"
-    return _at_once("\n".join([*parts, head, load_script(name), "exit\n"]))
+    return f"export -n {' '.join(values)}\n{assignments(values)}", f"{load_script(name)}\nexit\n"
+
+
+def whole_script(name: str) -> str:
+    """A script with its prelude, to stand behind assignments that somebody else writes."""
+    return "\n".join([*_prelude(name), split_script(name, {})[1]])
+
+
+def _prelude(name: str) -> list[str]:
+    return [load_script(part) for part in _spec(name).prelude]
 
 
 @cache

@@ -2,8 +2,8 @@
 #
 # Reads HUB (folder of the cache) and REPO (org/name).
 
-# Sets HUB_FOLDER, FOLDER (models--org--name), INCOMING and GROWING, and holds the model's lock until the script ends.
-open_incoming() {
+# Sets HUB_FOLDER, FOLDER (models--org--name), INCOMING and GROWING.
+name_folders() {
   local LC_ALL=C
   [[ $REPO =~ ^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$ ]] || refuse 2 bad_parameter "'$REPO' is no model of a hub"
   resolve_home
@@ -12,8 +12,18 @@ open_incoming() {
   [[ $HUB_FOLDER == /* ]] || refuse 2 bad_parameter "HUB is no absolute path: $HUB"
   FOLDER=models--${REPO//\//--} INCOMING=$HUB_FOLDER/.sparkrun-incoming
   GROWING=$INCOMING/$FOLDER
+}
+
+# Names the folders, and makes those in which a model grows.
+make_incoming() {
+  name_folders
   writable_folder "$HUB_FOLDER" || refuse 14 cache_not_writable "$HUB_FOLDER on $HOSTNAME cannot be written" "make it writable, or set HF_HOME there"
-  DISK_SAID=$(mkdir -p -- "$INCOMING" 2>&1) || refuse_disk "$DISK_SAID"
+  DISK_SAID=$(mkdir -p -- "$GROWING/blobs" 2>&1) || refuse_disk "$DISK_SAID"
+}
+
+# The same, and holds the model's lock until the script ends.
+open_incoming() {
+  make_incoming
   { exec {LOCK_FD}>"$GROWING.lock"; } 2>/dev/null || refuse 14 cache_not_writable "$GROWING.lock on $HOSTNAME cannot be written"
   flock -n "$LOCK_FD" || refuse 18 busy "another launch is bringing $REPO to $HOSTNAME right now" "wait for that one, then run this again"
 }

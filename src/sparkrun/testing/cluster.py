@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import Event
 
+import msgspec
+
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.events import Event as ProgressEvent
 from sparkrun.core.remote import RemoteResult, ScriptCall
 from sparkrun.testing.host import FakeHost
+from sparkrun.testing.relay import sink_call
 
 
 class FakeCluster:
@@ -60,7 +63,7 @@ class FakeCluster:
     ) -> RemoteResult:
         """The answer line by line."""
         del stop
-        result = self.run(host, call, timeout_s=timeout_s or 0)
+        result = self._relay(host, call) if call.name == "relay" else self.run(host, call, timeout_s=timeout_s or 0)
         for line in result.stdout.splitlines():
             on_line(line)
         return RemoteResult(host, result.returncode, "", result.stderr, result.unreachable)
@@ -74,14 +77,37 @@ class FakeCluster:
         del timeout_s
         return RemoteResult("localhost", *self.control.answer(call))
 
+    def stream_here(
+        self, call: ScriptCall, on_line: Callable[[str], None], *, timeout_s: float | None, stop: Event | None = None
+    ) -> RemoteResult:
+        """The answer of this machine line by line."""
+        del stop
+        result = self.run_here(call, timeout_s=timeout_s or 0)
+        for line in result.stdout.splitlines():
+            on_line(line)
+        return msgspec.structs.replace(result, stdout="")
+
     def send_all(
-        self, calls: Iterable[tuple[str, ScriptCall]], on_bytes: Callable[[int], None], *, idle_s: float
+        self, calls: Iterable[tuple[str, ScriptCall]], on_bytes: Callable[[int], None], *, idle_s: float, stop: Event | None = None
     ) -> tuple[RemoteResult, ...]:
         """Every host gets all of it at once."""
+        del stop
         given = tuple(calls)
         assert len({call.feed for _host, call in given}) == 1
         on_bytes(1000)
-        return self.run_all(given, timeout_s=idle_s)
+        return tuple(self._relay(host, call) if call.name == "relay" else self.run(host, call, timeout_s=idle_s) for host, call in given)
+
+    def _relay(self, first: str, call: ScriptCall) -> RemoteResult:
+        """Every host of the chain that can be reached runs its own script; those after one that cannot are not heard of."""
+        told: list[str] = []
+        for host, values in zip(call.params["HOSTS"], call.params["VALUES"], strict=True):
+            if (fake := self.by_name.get(host)) is None or not fake.reachable:
+                told.append(f"{host}\tLOST=255")
+                break
+            if values:
+                code, text = fake.answer(sink_call(str(call.params["SINK"]), values))
+                told += [f"{host}\t{line}" for line in text.splitlines()] + [f"{host}\tRETURNED={code}"]
+        return RemoteResult(first, 0, "\n".join(told))
 
     def is_local(self, host: str) -> bool:
         """Only ``localhost`` is this machine."""

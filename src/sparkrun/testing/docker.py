@@ -111,6 +111,12 @@ class FakeDocker:
         self.lacks.discard(str(call.params["IMAGE"]))
         return 0, section("PULL", {"IMAGE_ID": f"sha256:{call.params['IMAGE']}"})
 
+    def _docker_stock(self, call: ScriptCall) -> Answer:
+        here = [name for name in call.params["IMAGES"] if name not in self.lacks]
+        found = [("IMAGE", f"{name}\tsha256:{name}\t4200000000\t\tsha256:base,sha256:{name},\t") for name in here]
+        held = [("HELD", f"sha256:base,sha256:{name},") for name in here]
+        return 0, section("STOCK", [("STORE", "overlay2"), ("ROOT", "/var/lib/docker"), ("ROOT_FREE_KIB", "1000000000"), *found, *held])
+
     def _docker_load(self, call: ScriptCall) -> Answer:
         self.lacks.discard(str(call.params["IMAGE"]))
         return 0, section("LOAD", {"IMAGE_ID": f"sha256:{call.params['IMAGE']}"})

@@ -12,6 +12,9 @@ from sparkrun.testing.docker import FakeDocker
 GIB = 1024**3
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
+MODEL_FILES = {"config.json": 200, "model.safetensors": 800}
+"""The files of every model, by size in bytes."""
+
 
 class FakeProcess:
     """A workload's process. ``log`` is what the engine has said; ``dies_with`` makes it end before it is ready."""
@@ -49,6 +52,9 @@ class FakeHost:
         self.hub = "/home/spark/.cache/huggingface/hub"
         self.hf_home = ""
         self.arriving: set[str] = set()
+        self.reaches: set[str] = set()
+        """Hosts that it can log in to."""
+        self.hf_free_bytes = 10**12
         self.ports: dict[int, tuple[int, str]] = {}
         self.processes: dict[str, FakeProcess] = {}
         self.docker = FakeDocker(self)
@@ -154,21 +160,43 @@ class FakeHost:
         del call
         return 0, section("CLAIM", {"CLAIMED": "1"})
 
+    def _transfer_lock(self, call: ScriptCall) -> tuple[int, str]:
+        del call
+        return 0, section("LOCK", {"HELD": "1"})
+
+    def _reach(self, call: ScriptCall) -> tuple[int, str]:
+        first = {way.split("\t")[0]: way.split("\t")[1:3] for way in reversed(call.params["WAYS"])}
+        found = [("REACHED", f"{name}\t{kind}\t{address}\t9") for name, (kind, address) in first.items() if name in self.reaches]
+        return 0, section("REACH", found)
+
+    def _hub_stock(self, call: ScriptCall) -> tuple[int, str]:
+        repo = str(call.params["REPO"])
+        path = next((path for name, path in self.models.items() if name.partition(":")[0] == repo), "")
+        commit = path.partition("/snapshots/")[2].partition("/")[0]
+        found = [("FREE_KIB", str(self.hf_free_bytes // 1024))]
+        if commit:
+            found += [("REF", f"main\t{commit}")]
+            found += [("FILE", f"{size}\t{commit}/{name}\t{name}") for name, size in MODEL_FILES.items()]
+            found += [("BLOB", f"{size}\t{name}") for name, size in MODEL_FILES.items()]
+        return 0, section("STOCK", found)
+
     def _hub_receive(self, call: ScriptCall) -> tuple[int, str]:
         self.arriving.add(str(call.params["REPO"]))
-        return 0, section("RECEIVE", {"INCOMING": f"{self.hub}/.sparkrun-incoming"})
+        return 0, section("RECEIVE", {"FILES": str(len(call.params["ENTRIES"]))})
 
     def _hub_keep(self, call: ScriptCall) -> tuple[int, str]:
         repo = str(call.params["REPO"])
         if repo not in self.arriving:
             return 1, lines({"REASON": "failed", "MESSAGE": f"nothing of {repo} has arrived"})
-        self.arriving.remove(repo)
+        return self._keep(repo)
+
+    def _keep(self, repo: str) -> tuple[int, str]:
+        self.arriving.discard(repo)
         self.models[repo] = f"{self.hub}/models--{repo.replace('/', '--')}/snapshots/{COMMIT}"
         return 0, section("KEEP", {"FOLDER": self.hub})
 
     def _hub_download(self, call: ScriptCall) -> tuple[int, str]:
-        self.arriving.add(str(call.params["REPO"]))
-        return self._hub_keep(call)
+        return self._keep(str(call.params["REPO"]))
 
     def _accelerators(self) -> dict[str, str]:
         answers = {"NVIDIA_PRESENT": "1" if self.gpus else "0", "NVIDIA_GPU_COUNT": str(self.gpus)}

@@ -6,7 +6,7 @@ from sparkrun.core.cluster_manager.env_file import cluster_env
 from sparkrun.core.cluster_manager.errors import ClusterError
 from sparkrun.core.cluster_manager.importing import ClusterImport, plan_import
 from sparkrun.core.cluster_manager.manager import BrokenCluster, ClusterManager, SavedCluster
-from sparkrun.core.cluster_manager.model import NEW_CLUSTER_SCHEDULER, UNNAMED_SCHEDULER, Cluster
+from sparkrun.core.cluster_manager.model import NEW_CLUSTER_SCHEDULER, UNNAMED_SCHEDULER, Cluster, TransferMode
 from sparkrun.core.cluster_manager.shape import cluster_json, detailed_json, shown_env
 from sparkrun.core.cluster_manager.transfer import ControlMachine, TransferChoice, choose_transfer_interface, choose_transfer_mode
 
@@ -23,6 +23,7 @@ __all__ = [
     "HostAddress",
     "SavedCluster",
     "TransferChoice",
+    "TransferMode",
     "choose_transfer_interface",
     "choose_transfer_mode",
     "cluster_env",
