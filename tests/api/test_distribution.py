@@ -9,7 +9,9 @@ import pytest
 
 from sparkrun import api
 from sparkrun.cli.plan_text import plan_text
+from sparkrun.cli.status_text import status_text
 from sparkrun.core.events import Note, Phase, Step
+from sparkrun.core.pending_ops import telling
 from sparkrun.core.remote import RemoteResult
 from sparkrun.testing import FakeCluster
 
@@ -246,3 +248,13 @@ def test_a_hub_cache_that_is_apart_from_the_hosts_hf_home_is_what_containers_see
 
     found = [(mount.source, mount.target) for mount in mounts[:3]]
     assert found == [("/home/spark/hf", "/cache/huggingface"), ("/data/hub", "/cache/huggingface/hub"), ("/data/hub", "/data/hub")]
+
+
+def test_status_shows_what_is_being_brought(spark: FakeCluster, tmp_path: Path) -> None:
+    with telling("image_distribute", spark.sctx.config.paths, image=IMAGE, hosts=("spark-2",)) as pending:
+        pending.progress(1_200_000_000, 4_200_000_000)
+        report = api.status(api.HostOptions(("spark-1",)), sctx=spark.sctx)
+
+    assert f"Pending: image {IMAGE} to spark-2, 1.2 GB of 4.2 GB (since " in status_text(report)
+    (told,) = report.to_json()["pending_ops"]
+    assert (told["operation"], told["what"], told["hosts"], told["done_bytes"]) == ("image_distribute", IMAGE, ["spark-2"], 1_200_000_000)

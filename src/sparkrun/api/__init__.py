@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from sparkrun.core.hosts import HostOptions
     from sparkrun.core.layout import LayoutError, LayoutRequiredError
     from sparkrun.core.limits import MemoryExceededError
+    from sparkrun.core.pending_ops import PendingOp
     from sparkrun.core.placement import Demand, InsufficientCapacity, NodeCountError, Placement, Slot, SlotReason, TensorParallelError
     from sparkrun.core.plan import LaunchPlan
     from sparkrun.core.recipe import Finding, Recipe, recipe_json
@@ -119,6 +120,7 @@ __getattr__ = lazy_names(
         "sparkrun.core.layout": "LayoutError LayoutRequiredError",
         "sparkrun.core.limits": "MemoryExceededError",
         "sparkrun.core.placement": "Demand InsufficientCapacity NodeCountError Placement Slot SlotReason TensorParallelError",
+        "sparkrun.core.pending_ops": "PendingOp",
         "sparkrun.core.plan": "LaunchPlan",
         "sparkrun.core.recipe": "Finding Recipe recipe_json",
         "sparkrun.core.recipe.report": "Report",
@@ -178,6 +180,7 @@ __all__ = [
     "ModelMissingError",
     "NodeCountError",
     "NotReadyError",
+    "PendingOp",
     "Placement",
     "PlacementError",
     "PluginError",

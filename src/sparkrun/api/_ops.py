@@ -15,6 +15,7 @@ from sparkrun.core.errors import HostUnreachableError, StopFailedError, UnknownW
 from sparkrun.core.facts import Unreachable, WorkloadFacts
 from sparkrun.core.hosts import HostOptions
 from sparkrun.core.jobs import read_jobs, remove_job
+from sparkrun.core.pending_ops import pending_ops
 from sparkrun.orchestration.apply import failure_hint, failure_text
 from sparkrun.orchestration.executor import LogView
 from sparkrun.orchestration.streams import Stream, stream_all
@@ -38,7 +39,8 @@ def status(hosts: HostOptions = HostOptions(), *, sctx: SparkrunContext) -> Stat
     seen = observe_status(selection, sctx)
     ids = {workload.cluster_id for workload in seen.workloads}
     jobs = {job.cluster_id: job for job in read_jobs(sctx.config.paths) if job.cluster_id in ids}
-    return StatusReport(seen, selection.origin, selection.cluster.name if selection.cluster else None, jobs)
+    cluster = selection.cluster.name if selection.cluster else None
+    return StatusReport(seen, selection.origin, cluster, jobs, pending_ops(sctx.config.paths))
 
 
 def stop(target: str, hosts: HostOptions = HostOptions(), *, sctx: SparkrunContext) -> StopResult:

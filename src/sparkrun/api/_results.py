@@ -9,6 +9,7 @@ import msgspec
 from sparkrun.core.cluster_status import ClusterStatus, Workload
 from sparkrun.core.facts import Unreachable
 from sparkrun.core.jobs import Job
+from sparkrun.core.pending_ops import PendingOp
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +47,8 @@ class StatusReport(msgspec.Struct, frozen=True):
     cluster: str | None
     jobs: dict[str, Job] = {}
     """Metadata of this machine for the workloads seen, by id."""
+    pending: tuple[PendingOp, ...] = ()
+    """What this machine is bringing to hosts right now."""
 
     def to_json(self) -> dict[str, Any]:
         """The shape of ``status --json``: several-rank workloads in ``groups``, single ones in ``solo_entries``."""
@@ -57,7 +60,7 @@ class StatusReport(msgspec.Struct, frozen=True):
             "solo_entries": [_solo(workload) for workload in single],
             "idle_hosts": list(self.status.idle_hosts),
             "preparing_hosts": [],
-            "pending_ops": [],
+            "pending_ops": [pending_json(op) for op in self.pending],
             "errors": {host.host: host.reason for host in self.status.unreachable},
             "total_containers": sum(len(workload.ranks) for workload in self.status.workloads),
             "host_count": len(self.status.hosts),
@@ -143,6 +146,20 @@ def _solo(workload: Workload) -> dict[str, Any]:
         "status": head.state,
         "image": head.labels.get("image"),
         "label": label_of(workload),
+    }
+
+
+def pending_json(op: PendingOp) -> dict[str, Any]:
+    """A transfer as ``status --json`` tells it."""
+    return {
+        "operation": op.operation,
+        "what": op.what,
+        "hosts": list(op.hosts),
+        "done_bytes": op.done_bytes,
+        "total_bytes": op.total_bytes,
+        "started_at": op.started_at,
+        "pid": op.pid,
+        "host": op.host,
     }
 
 

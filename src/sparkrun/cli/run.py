@@ -75,6 +75,7 @@ def expert_options(command: F) -> F:
         click.option("--dashboard/--no-dashboard", default=None, hidden=True),
         click.option("--dashboard-port", type=ports, hidden=True),
         click.option("--runtime-cache/--no-runtime-cache", default=None, hidden=True),
+        click.option("--transfer-mode", type=click.Choice(["auto", "local", "push", "delegated", "pull"]), hidden=True),
         click.option("--fail-on", type=click.Choice(["error", "warning", "suggestion", "none"]), default="error", hidden=True),
     )
     for option in reversed(options):
@@ -155,6 +156,7 @@ def _run_options(recipe: str, extra_args: tuple[str, ...], *, as_json: bool, giv
         trust=given["trust"],
         solo=given["solo"],
         scheduler=given["scheduler"],
+        transfer_mode=given["transfer_mode"],
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkrun.api import StatusReport, Workload, endpoint_of, label_of
+from sparkrun.api import PendingOp, StatusReport, Workload, endpoint_of, label_of
+from sparkrun.utils.text import size_text
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
@@ -22,6 +23,7 @@ def _lines(report: StatusReport) -> Iterator[str]:
         yield ""
         yield from _workload_lines(workload)
     yield ""
+    yield from (_pending_line(op) for op in report.pending)
     if seen.idle_hosts:
         yield f"Idle: {', '.join(seen.idle_hosts)}"
     for host in seen.unreachable:
@@ -31,6 +33,14 @@ def _lines(report: StatusReport) -> Iterator[str]:
     yield f"Total: {_count(living, 'workload')} running" + (
         f", {_count(len(seen.unreachable), 'host')} unknown" if seen.unreachable else ""
     )
+
+
+def _pending_line(op: PendingOp) -> str:
+    """``Pending: image x to spark-2, 1.2 of 4.2 GB``."""
+    done = size_text(op.done_bytes) if op.done_bytes is not None else ""
+    far = f", {done} of {size_text(op.total_bytes)}" if done and op.total_bytes else f", {done}" if done else ""
+    where = ", ".join(host or "this machine" for host in op.hosts)
+    return f"Pending: {'image' if op.image else 'model'} {op.what} to {where}{far} (since {op.started_at})"
 
 
 def _workload_lines(workload: Workload) -> Iterator[str]:
