@@ -10,7 +10,7 @@ import pytest
 from sparkrun import api
 from sparkrun.cli.plan_text import plan_text
 from sparkrun.cli.status_text import status_text
-from sparkrun.core.events import Note, Phase, Step
+from sparkrun.core.events import Note, Phase, Step, Warn
 from sparkrun.core.pending_ops import telling
 from sparkrun.core.remote import RemoteResult
 from sparkrun.testing import FakeCluster
@@ -258,3 +258,14 @@ def test_status_shows_what_is_being_brought(spark: FakeCluster, tmp_path: Path) 
     assert f"Pending: image {IMAGE} to spark-2, 1.2 GB of 4.2 GB (since " in status_text(report)
     (told,) = report.to_json()["pending_ops"]
     assert (told["operation"], told["what"], told["hosts"], told["done_bytes"]) == ("image_distribute", IMAGE, ["spark-2"], 1_200_000_000)
+
+
+def test_a_newer_image_is_looked_for_on_the_head_and_told_when_there_is_none_to_be_had(spark: FakeCluster, tmp_path: Path) -> None:
+    spark["spark-1"].refuse("docker_pull", "no network")
+    newest = "ghcr.io/org/engine:latest"
+
+    assert api.run(options(tmp_path, "spark-1", "spark-2", image=newest), sctx=spark.sctx).ready
+
+    assert (ran(spark, "spark-1"), ran(spark, "spark-2")) == (["docker_pull"], [])
+    warnings = [event.text for event in spark.events if isinstance(event, Warn)]
+    assert f"spark-1: no look for a newer {newest}, the one that is there is used: no network" in warnings

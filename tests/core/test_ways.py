@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from sparkrun.containers.images import is_mutable
 from sparkrun.containers.layers import ImageStock, StockedImage
 from sparkrun.core.distribution import facts_after
 from sparkrun.core.fabric import FabricFacts, FabricPort, Interface, InterfaceAddress
@@ -364,3 +365,32 @@ def test_the_time_is_told_from_the_slowest_of_link_and_cipher(gbps: float, secon
     transfer = only(bring([need("b")], list(facts.values()), found))
 
     assert transfer.estimate_s == pytest.approx(seconds)
+
+
+def test_a_name_that_may_mean_a_newer_image_is_looked_up_once_before_anything_is_handed_on() -> None:
+    facts = [host("a", image=True), host("b")]
+    found = stocks({seen.host: seen for seen in facts}, links=mesh("a", "b"))
+    fresh = Need(host="a", item=Item("image", IMAGE), required=False, refresh=True)
+
+    look = only(bring([fresh, need("b")], facts, found))
+    after = only(bring([fresh, need("b")], facts, found, failed={Attempt(REGISTRY, "", IMAGE): ""}))
+
+    assert (look.way, look.hosts, look.optional, look.refresh) == ("pull", ("a",), True, True)
+    assert (after.way, after.hosts) == ("load", ("b",))
+    assert only(bring([fresh, need("b")], facts, found, offline=True)).way == "load"
+
+
+@pytest.mark.parametrize(
+    ("image", "mutable"),
+    [
+        ("ghcr.io/org/engine:latest", True),
+        ("ghcr.io/org/engine", True),
+        ("localhost:5000/engine", True),
+        ("ghcr.io/org/engine:1", False),
+        ("vllm-node", False),
+        ("vllm-node:latest", False),
+        ("org/engine@sha256:abc", False),
+    ],
+)
+def test_only_a_name_that_a_registry_may_change_is_looked_up(image: str, mutable: bool) -> None:
+    assert is_mutable(image) is mutable

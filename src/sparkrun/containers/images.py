@@ -10,9 +10,23 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """What docker calls the processors that the kernel calls so."""
 
 
-def pull_action(host: str, image: str) -> HostAction:
-    """The host fetches it from its registry."""
-    return HostAction(host, f"fetch image {image} on {host}", ScriptCall("docker_pull", {"IMAGE": image, "LIFELINE": "1"}))
+REGISTRY_PATIENCE_S = 60
+"""How long a registry may take to say its first word."""
+REFRESH_PATIENCE_S = 15
+"""The same, where the image is here already."""
+
+
+def is_mutable(image: str) -> bool:
+    """Whether a registry may know a newer image of that name: it has the tag ``latest`` or none, and is no name of a local build."""
+    path, _at, digest = image.partition("@")
+    _repository, _colon, tag = path.rpartition("/")[2].partition(":")
+    return "/" in path and not digest and tag in ("", "latest")
+
+
+def pull_action(host: str, image: str, *, patience_s: int = REGISTRY_PATIENCE_S) -> HostAction:
+    """The host fetches it from its registry, or a newer one than it has."""
+    params = {"IMAGE": image, "PATIENCE_S": str(patience_s), "LIFELINE": "1"}
+    return HostAction(host, f"fetch image {image} on {host}", ScriptCall("docker_pull", params))
 
 
 def load_action(host: str, image: str) -> HostAction:

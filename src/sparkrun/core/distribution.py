@@ -33,7 +33,7 @@ T = TypeVar("T")
 def plan_launch(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunContext, failed: Failed | None = None) -> LaunchPlan:
     """The launch, and before it what hosts lack. Where they lack nothing, nobody is asked anything more."""
     plan = make_plan(request, facts, sctx)
-    plan = msgspec.structs.replace(plan, notes=(*plan.notes, *_notes(plan)))
+    plan = msgspec.structs.replace(plan, notes=(*plan.notes, *_notes(plan)), warnings=(*plan.warnings, *_unequal(plan, facts)))
     needs = find_needs(plan, request, facts)
     if not needs:
         return plan
@@ -128,6 +128,7 @@ def bring_in_rounds(first: T, looking: Looking[T], sctx: SparkrunContext) -> T:
                 if any(failure.final and failure.host for failure in now):
                     raise distribution_error(failures)
                 record_failures(now, failed)
+                failed.update({Attempt(REGISTRY, "", transfer.what): "" for transfer in transfers if transfer.refresh})
         try:
             seen = looking.again(failed)
         except HostUnreachableError as error:
@@ -142,7 +143,9 @@ def _judge(failures: Sequence[Failure], left: LaunchPlan | Distribution, sctx: S
     if fatal := [failure for failure in failures if failure.transfer.what in missing]:
         raise distribution_error(fatal)
     for failure in failures:
-        if failure.transfer.optional:
+        if failure.transfer.refresh:
+            sctx.emit(Warn(f"{failure.host}: no look for a newer {failure.transfer.what}, the one that is there is used: {failure.reason}"))
+        elif failure.transfer.optional:
             what = f"{failure.transfer.kind} {failure.transfer.what}"
             sctx.emit(Warn(f"{failure.host or 'this machine'}: {what} did not arrive: {failure.reason}"))
 
@@ -183,6 +186,19 @@ def _lies_in_hub(seen: HostFacts) -> bool:
 def _moved(model: ModelFacts, old: str, new: str) -> ModelFacts:
     mmproj = f"{new}{model.mmproj.removeprefix(old)}" if model.mmproj else None
     return msgspec.structs.replace(model, path=f"{new}{(model.path or '').removeprefix(old)}", mmproj=mmproj)
+
+
+def _unequal(plan: LaunchPlan, facts: Mapping[str, HostFacts]) -> Iterator[str]:
+    """Ranks that would run different images of one name."""
+    ids: dict[str, dict[str, str]] = {}
+    for rank in plan.ranks:
+        image = facts[rank.host].docker.images.get(rank.image or "")
+        if image:
+            ids.setdefault(rank.image or "", {})[rank.host] = image.id
+    for name, by_host in ids.items():
+        if len(set(by_host.values())) > 1:
+            told = ", ".join(f"{host} {found.removeprefix('sha256:')[:12]}" for host, found in by_host.items())
+            yield f"image {name} is not the same on all hosts ({told}); the others get that of {plan.head.host} where they can be reached"
 
 
 def _notes(plan: LaunchPlan) -> Iterator[str]:

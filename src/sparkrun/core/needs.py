@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from sparkrun.containers.images import is_mutable
 from sparkrun.core.facts import HostFacts
 from sparkrun.core.model_source import ModelSource
 from sparkrun.core.plan import LaunchPlan
@@ -32,6 +33,8 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     item: Item
     required: bool = True
+    refresh: bool = False
+    """It is there, under a name that may mean a newer one by now."""
 
 
 def find_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> tuple[Need, ...]:
@@ -59,7 +62,10 @@ def model_item(request: Request) -> Item:
 def _image_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> Iterator[Need]:
     if not is_enabled(request, "containers"):
         return
-    head_id = _image_id(facts[plan.head.host], plan.head.image)
+    head = facts[plan.head.host]
+    head_id = _image_id(head, plan.head.image)
+    if head_id and plan.head.image and is_mutable(plan.head.image):
+        yield Need(host=head.host, item=Item("image", plan.head.image), required=False, refresh=True)
     for rank in plan.ranks:
         seen = facts[rank.host]
         if not rank.image or seen.assumed:

@@ -158,6 +158,8 @@ class Transfer(Stage, frozen=True, kw_only=True):
     """Hosts that get it afterwards from those that have it then."""
     optional: bool = False
     """Whether the launch goes on without it."""
+    refresh: bool = False
+    """Whether hosts have one already, under a name that may mean a newer one by now."""
     finish: tuple[HostAction, ...] = ()
 
     @property

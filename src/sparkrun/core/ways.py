@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from sparkrun.containers.images import load_action, pull_action, suits
+from sparkrun.containers.images import REFRESH_PATIENCE_S, load_action, pull_action, suits
 from sparkrun.containers.layers import ImageStock, StockedImage, save_script
 from sparkrun.core.cluster_manager import TransferMode
 from sparkrun.core.facts import HostFacts
@@ -67,12 +67,33 @@ def plan_distribution(needs: Sequence[Need], facts: Mapping[str, HostFacts], sto
     transfers: list[Transfer] = []
     gaps: list[Gap] = []
     for item in dict.fromkeys(need.item for need in needs):
-        mine = [need for need in needs if need.item == item]
+        mine = [need for need in needs if need.item == item and not need.refresh]
+        if fresh := [need.host for need in needs if need.item == item and need.refresh]:
+            look = tuple(_refresh(item, fresh, rules))
+            transfers += look
+            if look:
+                continue  # what the others get is what comes of it
         view = _View(item, facts, stocks, rules, {need.host for need in mine if need.required})
         found = _bring(view, _once(view, _really(view, [need.host for need in mine])))
         transfers += found.transfers
         gaps += found.gaps
     return Distribution(tuple(transfers), tuple(gaps))
+
+
+def _refresh(item: Item, hosts: Sequence[str], rules: Rules) -> Iterator[Transfer]:
+    """A look for a newer image of the same name, once in a launch."""
+    if rules.offline or Attempt(REGISTRY, "", item.what) in rules.failed:
+        return
+    names = ", ".join(hosts)
+    yield Transfer(
+        title=f"image {item.what} on {names} (docker pull, if there is a newer one)",
+        actions=tuple(pull_action(host, item.what, patience_s=REFRESH_PATIENCE_S) for host in hosts),
+        kind="image",
+        what=item.what,
+        way="pull",
+        optional=True,
+        refresh=True,
+    )
 
 
 class _View:

@@ -212,6 +212,8 @@ class _Progress:
         key, _equals, value = line.partition("=")
         if key == "BYTES" and value.isdecimal():
             self._tell(host, int(value))
+        elif key == "REPLACED":
+            self._emit(Note(f"{host}: there was a newer {self._transfer.what}; it takes the place of {value.removeprefix('sha256:')[:12]}"))
         elif key == "LAYERS":
             self._emit(Detail(f"{host or 'this machine'}: {value} layers"))
 

@@ -52,7 +52,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
     ),
     "docker_gate": ScriptSpec(_DOCKER, ("NAME", "GATE", "CACHE")),
     "docker_copy": ScriptSpec(_DOCKER, ("NAME", "DEST", "ARCHIVE")),
-    "docker_pull": ScriptSpec(_DOCKER, ("IMAGE", "LIFELINE")),
+    "docker_pull": ScriptSpec(_DOCKER, ("IMAGE", "PATIENCE_S", "LIFELINE")),
     "docker_load": ScriptSpec(_DOCKER, ("IMAGE",)),
     "docker_stock": ScriptSpec(_DOCKER, (), ("IMAGES",)),
     "hub_stock": ScriptSpec(_HUB, ("HUB", "REPO")),

@@ -1,21 +1,26 @@
 # Fetches an image from its registry.
 #
 # Parameters
-#   IMAGE     image to fetch
-#   LIFELINE  1: end when stdin does
+#   IMAGE       image to fetch
+#   PATIENCE_S  how long the registry may take to say its first word (default 60)
+#   LIFELINE    1: end when stdin does
 #
-# Answers, in section PULL: LAYERS ("3/12": layers that are done, of those seen so far) whenever that changes, and IMAGE_ID; REASON, MESSAGE
+# Answers, in section PULL: LAYERS ("3/12": layers that are done, of those seen so far) whenever that changes, IMAGE_ID, and
+# REPLACED, the id of an older one that had the name here; REASON, MESSAGE
 # and HINT when it failed.
 #
-# Exit codes (REASON): 0 here; 1 failed; 2 bad_parameter; 3 to 7 as docker_start; 10 cancelled; 17 disk_full.
+# Exit codes (REASON): 0 here; 1 failed; 2 bad_parameter; 3 to 7 as docker_start; 10 cancelled; 17 disk_full; 23
+# no_answer.
 
 main() {
   section PULL
   [[ -n $IMAGE ]] || refuse 2 bad_parameter "no image to fetch"
   watch_session
   need_docker
+  ! ask_docker 10 image inspect --format '{{.Id}}' -- "$IMAGE" || OLD=$REPLY
   fetch
   ask_docker 10 image inspect --format '{{.Id}}' -- "$IMAGE" || refuse_docker "$?" "$DOCKER_SAID"
+  [[ -z ${OLD:-} || $OLD == "$REPLY" ]] || answer REPLACED "$OLD"
   answer IMAGE_ID "$REPLY"
   end_section
 }
@@ -34,9 +39,10 @@ fetch() {
 
 # Until docker closes its output.
 follow_pull() {
-  local line part='' status
+  local line part='' status deadline=$((SECONDS + ${PATIENCE_S:-60}))
   while :; do
     status=0
+    [[ -n $LAST ]] || ((SECONDS < deadline)) || refuse_silent
     IFS= read -r -t 0.5 -u "$PULL_FD" line || status=$?
     if ((status > 128)); then
       part+=$line
@@ -60,6 +66,11 @@ take_line() {
   esac
   [[ -z ${1//[[:space:]]/} ]] || LAST=$1
   [[ $1 != *': Pull complete' ]] || answer LAYERS "$COMPLETE/$SEEN"
+}
+
+refuse_silent() {
+  refuse 23 no_answer "the registry of $IMAGE says nothing to $HOSTNAME for ${PATIENCE_S:-60} s" \
+    "have the image in this machine's docker, or on another host: it is copied from there"
 }
 
 # EXIT_CODE
