@@ -27,7 +27,7 @@ class DockerHost:
 
     def __init__(self, host: ScratchHost) -> None:
         self.host = host
-        for tool in ("date", "find", "id"):
+        for tool in ("date", "id"):
             (host.tools / tool).symlink_to(shutil.which(tool) or "/nowhere")
         self.docker = FakeDocker(host)
         self.folder = host.cache / "docker"
