@@ -71,6 +71,7 @@ def rules_of(request: Request, images: Mapping[str, str], head: str, sctx: Spark
         head=head,
         image_for=images,
         token=next((env[name] for name in TOKEN_VARIABLES if env.get(name)), ""),
+        endpoint=request.cluster_env.get("HF_ENDPOINT") or env.get("HF_ENDPOINT", ""),
         streams=max(1, int(streams)) if isinstance(streams, int | float) else STREAMS_PER_HOST,
         selection=cast(Selection, selection) if selection in get_args(Selection) else "auto",
         copied_once=of_models.get("skip_fan_out") is True,

@@ -61,7 +61,9 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "transfer_lock": ScriptSpec(("common",), ("LIFELINE",), ("LOCKS",)),
     "reach": ScriptSpec(("common",), (), ("WAYS",)),
     "relay": ScriptSpec(("common",), ("TEXT", "SINK", "FEED", "LIFELINE", "IDLE_S"), ("HOSTS", "VALUES", "WAYS")),
-    "hub_download": ScriptSpec((*_HUB, "docker"), ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "LIFELINE"), ("PATTERNS",)),
+    "hub_download": ScriptSpec(
+        (*_HUB, "docker"), ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "PYTHON", "ENDPOINT", "LIFELINE"), ("PATTERNS", "IGNORED")
+    ),
     "docker_exec": ScriptSpec(
         _DOCKER,
         ("NAME", "COMMAND", "USER_NAME", "FOLDER", "TIMEOUT_S", "HEAD", "TAIL", "LIFELINE", "CACHE"),
