@@ -87,7 +87,9 @@ def test_what_was_built_before_is_not_built_again() -> None:
     found = decided("vllm-node", *PR, here=host(tag))
 
     assert (found.image, found.build) == (tag, None)
-    assert found.notes == (f"{tag} was built on spark-1 before, of the same source and arguments",)
+    assert found.notes == (f"{tag} was built before, of the same source and arguments: spark-1 has it",)
+    elsewhere = EUGR.plan_build(BuildWish(image="vllm-node", args=PR), [host(), host(tag, name="spark-2")])
+    assert (elsewhere.image, elsewhere.build) == (tag, None)
 
 
 def test_rebuild_builds_what_is_there() -> None:

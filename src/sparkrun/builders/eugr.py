@@ -36,7 +36,7 @@ class EugrBuilder(BuilderPlugin):
         return (ask.image, *((ask.published,) if ask.named.sentinel else ()), ask.tag)
 
     def plan_build(self, wish: BuildWish, hosts: Sequence[HostFacts]) -> ImageDecision:
-        """One image for all hosts, which the head decides."""
+        """One image for all hosts, which the head decides; what any of them has built before is not built again."""
         ask = _Ask(wish)
         return _plan_custom(ask, hosts) if ask.custom else _plan_as_named(ask, hosts)
 
@@ -118,8 +118,8 @@ def _plan_custom(ask: _Ask, hosts: Sequence[HostFacts]) -> ImageDecision:
         note = f"{image} is assumed to be on {head.host}; where it is not, it is built there: {ask.command} (see it beforehand: --probe)"
         return ImageDecision(image=image, notes=(note,))
     if not ask.wish.rebuild or ask.wish.offline:
-        if _has(head, ask.tag):
-            return ImageDecision(image=ask.tag, notes=(f"{ask.tag} was built on {head.host} before, of the same source and arguments",))
+        if holder := next((seen.host for seen in hosts if _has(seen, ask.tag)), None):
+            return ImageDecision(image=ask.tag, notes=(f"{ask.tag} was built before, of the same source and arguments: {holder} has it",))
         if _has(head, ask.image) and (ask.named.specific or not ask.unmet):
             note = f"{ask.image} is on {head.host} and is used as it is (--rebuild builds it anew)"
             return ImageDecision(image=ask.image, notes=(note,))
