@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sparkrun.api._errors import (
         AlreadyRunningError,
         AmbiguousWorkloadError,
+        BuildFailedError,
         ConfigError,
         DockerUnavailableError,
         EngineDiedError,
@@ -58,12 +59,12 @@ if TYPE_CHECKING:
         UsageError,
     )
     from sparkrun.api._fabric import FabricHostReport, FabricPortReport, FabricReport, fabric
-    from sparkrun.api._launch import plan, run
+    from sparkrun.api._launch import build, plan, plan_build, run
     from sparkrun.api._ops import LogLine, check_job, logs, status, stop, stop_all
     from sparkrun.api._profiles import benchmark_profile, benchmark_profiles
     from sparkrun.api._recipe_checks import export, fail_on, schema, validate
     from sparkrun.api._recipes import registries, search_recipes, show
-    from sparkrun.api._results import CheckResult, RunResult, StatusReport, StoppedWorkload, StopResult, endpoint_of, label_of
+    from sparkrun.api._results import BuildResult, CheckResult, RunResult, StatusReport, StoppedWorkload, StopResult, endpoint_of, label_of
     from sparkrun.api._schedule import schedule
     from sparkrun.core.benchmark_profiles import BenchmarkProfile, BrokenProfile, ProfileError, ProfileList
     from sparkrun.core.catalog import BrokenRecipe, CatalogItem, CatalogQuery, CatalogResult
@@ -95,19 +96,20 @@ __getattr__ = lazy_names(
         """,
         "sparkrun.api._context": "make_context",
         "sparkrun.api._errors": """
-            AlreadyRunningError AmbiguousWorkloadError ConfigError DockerUnavailableError EngineDiedError EngineMissingError
+            AlreadyRunningError AmbiguousWorkloadError BuildFailedError ConfigError DockerUnavailableError
+            EngineDiedError EngineMissingError
             ExecutorUnavailableError HostCommandError HostUnreachableError HostsBusyError HostsError IncompatibleHardwareError Interrupted
             ImageMissingError LaunchFailedError ModelMissingError NotReadyError PlacementError PluginError PortInUseError RecipeError
             RecipeNotFoundError RecipeSyntaxError SparkrunError StateError StopFailedError UnknownPlaceholderError
             UnknownWorkloadError UsageError
         """,
         "sparkrun.api._fabric": "FabricHostReport FabricPortReport FabricReport fabric",
-        "sparkrun.api._launch": "plan run",
+        "sparkrun.api._launch": "build plan plan_build run",
         "sparkrun.api._ops": "LogLine check_job logs status stop stop_all",
         "sparkrun.api._profiles": "benchmark_profile benchmark_profiles",
         "sparkrun.api._recipe_checks": "export fail_on schema validate",
         "sparkrun.api._recipes": "registries search_recipes show",
-        "sparkrun.api._results": "CheckResult RunResult StatusReport StoppedWorkload StopResult endpoint_of label_of",
+        "sparkrun.api._results": "BuildResult CheckResult RunResult StatusReport StoppedWorkload StopResult endpoint_of label_of",
         "sparkrun.api._schedule": "schedule",
         "sparkrun.core.benchmark_profiles": "BenchmarkProfile BrokenProfile ProfileError ProfileList",
         "sparkrun.core.catalog": "BrokenRecipe CatalogItem CatalogQuery CatalogResult",
@@ -139,6 +141,8 @@ __all__ = [
     "BrokenCluster",
     "BrokenProfile",
     "BrokenRecipe",
+    "BuildFailedError",
+    "BuildResult",
     "CatalogItem",
     "CatalogQuery",
     "CatalogResult",
@@ -219,6 +223,7 @@ __all__ = [
     "WorkloadFacts",
     "benchmark_profile",
     "benchmark_profiles",
+    "build",
     "check_job",
     "create_cluster",
     "default_cluster",
@@ -235,6 +240,7 @@ __all__ = [
     "logs",
     "make_context",
     "plan",
+    "plan_build",
     "recipe_json",
     "registries",
     "run",

@@ -3,6 +3,7 @@
 from sparkrun.core.errors import (
     AlreadyRunningError,
     AmbiguousWorkloadError,
+    BuildFailedError,
     ConfigError,
     DockerUnavailableError,
     EngineDiedError,
@@ -35,6 +36,7 @@ from sparkrun.core.errors import (
 __all__ = [
     "AlreadyRunningError",
     "AmbiguousWorkloadError",
+    "BuildFailedError",
     "ConfigError",
     "DockerUnavailableError",
     "EngineDiedError",

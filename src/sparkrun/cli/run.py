@@ -32,6 +32,12 @@ _DEDICATED = {
     "dashboard_port": "dashboard_port",
 }
 
+_SAME_NAME = (
+    *("overrides", "image", "executor", "ensure", "keep_on_failure", "probe", "rootful", "container_name", "runtime_cache"),
+    *("fail_on", "trust", "solo", "scheduler", "rebuild", "transfer_mode"),
+)
+"""Options that are called the same in ``RunOptions``."""
+
 
 def override_options(command: F) -> F:
     """The options that change a recipe's configuration."""
@@ -55,6 +61,17 @@ def override_options(command: F) -> F:
             help="Any other setting of the recipe; dotted keys edit inside a mapping.",
         ),
         click.option("-e", "env", multiple=True, metavar="NAME=VALUE", help="An environment variable of the engine."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def build_options(command: F) -> F:
+    """Options of what comes before a launch."""
+    options = (
+        click.option("--rebuild/--no-rebuild", default=None, help="Build or pull the image anew, whatever is there; or do not."),
+        click.option("--no-sync-tuning", is_flag=True, help="Bring no tuning configs of the recipe's registry to the hosts."),
     )
     for option in reversed(options):
         command = option(command)
@@ -103,6 +120,7 @@ def expert_options(command: F) -> F:
 @click.option("--no-rm", is_flag=True, help="Keep the container of an engine that has ended, to look at it.")
 @click.option("--timings/--no-timings", default=True, help="Say how long the engine took to answer (default).")
 @click.option("--offline/--online", help="No outbound call at all.")
+@build_options
 @expert_options
 @json_option
 @click.pass_obj
@@ -112,7 +130,7 @@ def run(state: CliState, /, recipe: str, extra_args: tuple[str, ...], as_json: b
     RECIPE is a path, @registry/name or a name. Words after -- are added to the engine's command line.
     """
     _refuse_conflicts(given)
-    options = _run_options(recipe, extra_args, as_json=as_json, given=given)
+    options = run_options(recipe, given, extra_args=extra_args, as_json=as_json)
     sctx = state.context(offline=given["offline"])
     if given["dry_run"]:
         return _show_plan(options, sctx, as_json=as_json)
@@ -125,43 +143,43 @@ def _refuse_conflicts(given: dict[str, Any]) -> None:
             raise click.UsageError(f"--{one.replace('_', '-')} and --{other.replace('_', '-')} exclude each other")
     if given["probe"] and not given["dry_run"]:
         raise click.UsageError("--probe goes with --dry-run; a real run always looks at the hosts")
+    refuse_offline_rebuild(given)
 
 
-def _run_options(recipe: str, extra_args: tuple[str, ...], *, as_json: bool, given: dict[str, Any]) -> RunOptions:
+def refuse_offline_rebuild(given: dict[str, Any]) -> None:
+    """Raise the usage error of two options that cannot both be."""
+    if given["rebuild"] and given["offline"]:
+        raise click.UsageError("--rebuild and --offline exclude each other: nothing is built or pulled offline")
+
+
+def run_options(recipe: str, given: dict[str, Any], *, extra_args: tuple[str, ...] = (), as_json: bool = False) -> RunOptions:
+    """The options of ``run``, and of the commands that do a part of it; what a command does not have is as if not given."""
     from sparkrun.api import RunOptions
 
-    settings: dict[str, ConfigValue] = {key: given[option] for option, key in _DEDICATED.items() if given[option] is not None}
-    quiet = as_json or given["no_follow"]
+    settings: dict[str, ConfigValue] = {key: given[option] for option, key in _DEDICATED.items() if given.get(option) is not None}
+    flags = {name: given[name] for name in _SAME_NAME if name in given}
     return RunOptions(
         recipe=recipe,
         hosts=hosts_of(given["hosts"], given["hosts_file"], given["cluster"]),
-        overrides=given["overrides"],
         settings=settings,
         env=_variables(given["env"]),
         extra_args=extra_args,
-        image=given["image"],
-        executor=given["executor"],
-        ensure=given["ensure"],
-        wait=not given["no_ready_wait"],
-        stream_log=not quiet,
-        keep_on_failure=given["keep_on_failure"],
-        probe=given["probe"],
-        rootful=given["rootful"],
-        labels=_pairs("--label", given["labels"]),
-        executor_args=tuple(shlex.split(given["executor_args"] or "")),
+        wait=not given.get("no_ready_wait"),
+        stream_log=not (as_json or given.get("no_follow")),
+        labels=_pairs("--label", given.get("labels", ())),
+        executor_args=tuple(shlex.split(given.get("executor_args") or "")),
         executor_config=_executor_config(given),
-        container_name=given["container_name"],
-        runtime_cache=given["runtime_cache"],
-        fail_on=given["fail_on"],
-        trust=given["trust"],
-        solo=given["solo"],
-        scheduler=given["scheduler"],
-        transfer_mode=given["transfer_mode"],
+        sync_tuning=not given["no_sync_tuning"],
+        **flags,
     )
 
 
 def _executor_config(given: dict[str, Any]) -> dict[str, ConfigValue]:
-    config = {"memory_limit": given["memory_limit"], "restart_policy": given["restart"], "auto_remove": False if given["no_rm"] else None}
+    config = {
+        "memory_limit": given.get("memory_limit"),
+        "restart_policy": given.get("restart"),
+        "auto_remove": False if given.get("no_rm") else None,
+    }
     return {key: value for key, value in config.items() if value is not None}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from sparkrun.core.backend_select import select_backends
+from sparkrun.core.builds import Images, decide_images
 from sparkrun.core.cluster_status import ClusterStatus, join_workloads
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.effective import EffectiveConfig
@@ -50,6 +51,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     intent: Intent
     placement_token: str
     endpoint: str
+    images: Images = Images()
 
     @property
     def cluster_id(self) -> str:
@@ -66,16 +68,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         return resolve_platform(self.hardware[host])
 
     def image(self, host: str) -> str | None:
-        """The image of a host, ``None`` where the executor uses none. Raises ``RecipeError`` when nobody names one."""
-        request = self.request
-        if not request.executor.uses_images:
-            return None
-        choice = ImageChoice(
-            option=request.options.image,
-            conditional=self.config.container.image if self.config.container.image != request.recipe.container else None,
-            platform=self.platform(host).default_image(request.runtime.plugin_name),
-        )
-        return request.runtime.resolve_container(request.recipe, host, choice)
+        """The image of a host, ``None`` where the executor uses none."""
+        return self.images.by_host.get(host)
 
     def context(self, rank: RankContext) -> CommandContext:
         """What the command of a rank is made of."""
@@ -108,6 +102,7 @@ def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunConte
     head = facts[placement.hosts[0]]
     command = request.runtime.generate_command(command_context(request, config, head, contexts[0]))
     command = msgspec.structs.replace(command, warnings=(*command.warnings, *_deaf(request, head.host, command, sctx)))
+    named = _named_images(request, config, placement.hosts, hardware)
     return Decided(
         request=request,
         facts=facts,
@@ -121,7 +116,21 @@ def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunConte
         intent=_intent(request, config, command),
         placement_token=request.scheduler.placement_token(placement.hosts),
         endpoint=_endpoint(head.host, command, sctx),
+        images=decide_images(request, named, facts, sctx),
     )
+
+
+def _named_images(request: Request, config: EffectiveConfig, hosts: Sequence[str], hardware: Mapping[str, HostHardware]) -> dict[str, str]:
+    """By host, the image that recipe or platform name. Raises ``RecipeError`` when nobody names one."""
+    if not request.executor.uses_images:
+        return {}
+    conditional = config.container.image if config.container.image != request.recipe.container else None
+    named = {}
+    for host in hosts:
+        platform = resolve_platform(hardware[host]).default_image(request.runtime.plugin_name)
+        choice = ImageChoice(option=request.options.image, conditional=conditional, platform=platform)
+        named[host] = request.runtime.resolve_container(request.recipe, host, choice)
+    return named
 
 
 def command_context(request: Request, config: EffectiveConfig, facts: HostFacts, rank: RankContext) -> CommandContext:

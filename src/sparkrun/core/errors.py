@@ -93,6 +93,10 @@ class ImageMissingError(SparkrunError):
     """A host lacks the image, and nothing can bring it there."""
 
 
+class BuildFailedError(SparkrunError):
+    """An image could not be built, or not be fetched anew."""
+
+
 class EngineMissingError(SparkrunError):
     """No engine that can run the recipe was found on the host."""
 

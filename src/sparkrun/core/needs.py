@@ -64,7 +64,8 @@ def _image_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFac
         return
     head = facts[plan.head.host]
     head_id = _image_id(head, plan.head.image)
-    if head_id and plan.head.image and is_mutable(plan.head.image):
+    pulled = (head.host, plan.head.image) in request.built
+    if head_id and plan.head.image and is_mutable(plan.head.image) and not pulled:
         yield Need(host=head.host, item=Item("image", plan.head.image), required=False, refresh=True)
     for rank in plan.ranks:
         seen = facts[rank.host]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -12,6 +12,7 @@ from sparkrun.core.remote import ScriptCall
 from sparkrun.core.routes import Link
 
 PLAN_SCHEMA = "sparkrun.plan/1"
+S = TypeVar("S", bound="Stage")
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -130,6 +131,23 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
     size_bytes: int | None = None
 
 
+class Build(Stage, frozen=True, kw_only=True):
+    """A stage that makes an image, or fetches it anew, before anything is brought. ``why`` is what asks for that."""
+
+    image: str
+    builder: str
+    why: str
+    onward: tuple[str, ...] = ()
+    """Hosts that get it afterwards from those that have it then."""
+    save_log: bool = False
+    """Whether its whole output is kept in ``<cache>/<builder>-builds`` of the control machine."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where the image is afterwards."""
+        return tuple(action.host for action in self.actions)
+
+
 class Transfer(Stage, frozen=True, kw_only=True):
     """A stage that brings an image or a model to hosts that lack it, before anything is launched.
 
@@ -166,6 +184,34 @@ class Transfer(Stage, frozen=True, kw_only=True):
     def hosts(self) -> tuple[str, ...]:
         """Who gets it."""
         return tuple(dict.fromkeys(action.host for action in (*self.actions, *(each for flow in self.flows for each in flow.actions))))
+
+
+class TuningPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Tuning configs of a launch. ``skipped`` says why none are copied."""
+
+    runtime: str
+    """Whose configs they are, as registries call it: ``vllm``, ``sglang``; empty for an engine without any."""
+    skipped: str | None = None
+    registry: str = ""
+    folder: str = ""
+    """Where they are on the control machine."""
+    copies: dict[str, str] = {}
+    """Files that come into it, by name, and where from."""
+    adopts: tuple[str, ...] = ()
+    """Files that are the registry's already, and are refreshed with it from now on."""
+    drops: tuple[str, ...] = ()
+    """Former copies that go."""
+    kept: tuple[str, ...] = ()
+    """Files that differ from the registry's because somebody edited them; they stay."""
+    files: tuple[str, ...] = ()
+    """Every file that hosts have afterwards."""
+    sends: tuple[Stage, ...] = ()
+    """How hosts that lack some get them: one stream for all that lack the same."""
+
+    @property
+    def work(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.copies or self.adopts or self.drops or self.sends)
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,10 +252,13 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     assumed_hosts: tuple[str, ...] = ()
     """Hosts nobody looked at: what the plan says of them is assumed."""
     ranks: tuple[RankPlan, ...]
+    builds: tuple[Build, ...] = ()
+    """Images that are made first of all."""
     transfers: tuple[Transfer, ...] = ()
     """What hosts lack and get first, one after the other."""
     gaps: tuple[Gap, ...] = ()
     """What hosts lack and cannot get."""
+    tuning: TuningPlan | None = None
     stages: tuple[Stage, ...]
     ready: Watch | None = None
     post_exec: tuple[HostAction, ...] = ()
@@ -232,6 +281,7 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
         masked = msgspec.structs.replace(
             self,
             ranks=tuple(msgspec.structs.replace(rank, secret_env=dict.fromkeys(rank.secret_env, "***")) for rank in self.ranks),
+            builds=tuple(_masked_stage(build) for build in self.builds),
             transfers=tuple(_masked_transfer(transfer) for transfer in self.transfers),
             stages=tuple(_masked_stage(stage) for stage in self.stages),
             ready=msgspec.structs.replace(self.ready, call=self.ready.call.masked()) if self.ready else None,
@@ -274,7 +324,7 @@ def _masked_actions(actions: tuple[HostAction, ...]) -> tuple[HostAction, ...]:
     )
 
 
-def _masked_stage(stage: Stage) -> Stage:
+def _masked_stage(stage: S) -> S:
     return msgspec.structs.replace(
         stage,
         actions=_masked_actions(stage.actions),

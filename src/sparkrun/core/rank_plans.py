@@ -20,6 +20,8 @@ from sparkrun.runtimes.runtime_cache import CONTAINER_CACHE, CacheKey, CacheSett
 
 HF_CACHE = "~/.cache/huggingface"
 """Where a host keeps models when it does not say otherwise."""
+SPARKRUN_CACHE = "~/.cache/sparkrun"
+"""Where it keeps everything else."""
 
 
 def plan_ranks(decided: Decided) -> tuple[RankPlan, ...]:
@@ -67,6 +69,7 @@ def workload_digest(decided: Decided) -> str:
         request.executor.plugin_name,
         request.executor_config,
         (request.options.executor_args, request.options.labels, request.options.rootful),
+        sorted(set(decided.images.by_host.values())),
         (recipe.mods, recipe.pre_exec, recipe.post_exec, recipe.post_commands),
     )
     return hashlib.sha256(msgspec.json.encode(made_from, order="deterministic")).hexdigest()[:16]
@@ -107,10 +110,11 @@ def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: Ru
     request, facts = decided.request, decided.facts[rank.host]
     context = decided.context(rank)
     hardware = decided.hardware[rank.host]
-    mounts = (*_model_mounts(decided, facts), *([cache.mount] if cache else []), *request.runtime.get_extra_volumes(context))
+    cached = (cache.mount,) if cache else ()
+    own = request.runtime.get_extra_volumes(context)
     return msgspec.structs.replace(
         plan,
-        mounts=mounts,
+        mounts=(*_model_mounts(decided, facts), *cached, *_tuning_mounts(decided, facts), *own),
         gpu_vendor=hardware.vendor,
         gpu_access_mode="gpus" if hardware.vendor == "nvidia" else None,
         rootful=request.options.rootful,
@@ -166,7 +170,7 @@ def _runtime_cache(decided: Decided, facts: HostFacts, image: str | None) -> Run
     key = CacheKey(family=request.runtime.family, model=request.recipe.model, image=image or "")
     if request.runtime.cache_by_image:
         settings = msgspec.structs.replace(settings, key_by_image=True)
-    return plan_runtime_cache(settings, key, request.runtime.cache_variables, facts.cache_dir or "~/.cache/sparkrun")
+    return plan_runtime_cache(settings, key, request.runtime.cache_variables, facts.cache_dir or SPARKRUN_CACHE)
 
 
 def _cache_settings(decided: Decided) -> CacheSettings:
@@ -176,6 +180,13 @@ def _cache_settings(decided: Decided) -> CacheSettings:
     if recipe.runtime_cache is None and cluster:
         return cache_settings(cluster.runtime_cache, f"cluster {cluster.name}")
     return cache_settings(recipe.runtime_cache, recipe.where("runtime_cache"))
+
+
+def _tuning_mounts(decided: Decided, facts: HostFacts) -> Iterator[Mount]:
+    """The host's own tuning configs, where there is one. The folder is made, so that configs which did not arrive stop no launch."""
+    runtime = decided.request.runtime
+    if runtime.tuning and facts.tuning:
+        yield Mount(f"{facts.cache_dir or SPARKRUN_CACHE}/tuning/{runtime.family}", runtime.tuning.target, create=True)
 
 
 def _model_mounts(decided: Decided, facts: HostFacts) -> Iterator[Mount]:

@@ -7,6 +7,7 @@ from typing import Literal, cast, get_args
 
 import msgspec
 
+from sparkrun.builders.base import BuilderPlugin
 from sparkrun.core.bootstrap import Plugins
 from sparkrun.core.cluster_manager import Cluster, cluster_env
 from sparkrun.core.context import SparkrunContext
@@ -18,6 +19,7 @@ from sparkrun.core.model_source import ModelSource, parse_model
 from sparkrun.core.mods import FoundMod, ModNotFoundError, find_mods, untrusted_mods
 from sparkrun.core.readiness import Readiness, resolve_readiness
 from sparkrun.core.recipe import Finding, Recipe, runtime_in_force
+from sparkrun.core.recipe.keys import CONSUMED
 from sparkrun.core.recipe.memory import SHARES, fraction_problem, takes_gib
 from sparkrun.core.recipe.schema import ConditionalOverride, Values
 from sparkrun.core.recipe.validate import PLAIN_SURROUNDINGS, validate
@@ -34,6 +36,8 @@ from sparkrun.runtimes.images import check_host_images
 from sparkrun.utils.text import did_you_mean
 
 MissingMounts = Literal["fail", "warn", "ignore"]
+NO_BUILDER = "docker-pull"
+"""Who brings images where nobody builds them."""
 TOLD_ONLY = frozenset({"duplicate-key"})
 """Errors of a recipe that its author has to mend, and that do not keep it from running."""
 
@@ -55,6 +59,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Mods of a registry that is not trusted, to be asked for even where the recipe is."""
     mods: tuple[FoundMod, ...] = ()
     user_defaults: Values = {}
+    builder: BuilderPlugin
+    builder_options: Values = {}
+    """What the builder reads of the command line, of ``config.yaml`` and of the recipe."""
+    built: frozenset[tuple[str, str]] = frozenset()
+    """Host and image of every build of this launch that is done."""
     cluster_env: dict[str, str] = {}
     missing_mounts: MissingMounts = "fail"
     """What a mount whose source is missing on a host does to the launch."""
@@ -100,6 +109,7 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
     check_mounts(recipe)
     mods = _mods(recipe, sctx, fetch=fetch)
     user_defaults = sctx.config.mapping("defaults.runtimes").get(runtime.plugin_name)
+    builder = plugins.builder(_builder_name(options, recipe, runtime, executor))
     request = Request(
         options=options,
         recipe=recipe,
@@ -114,6 +124,8 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
         mods=mods,
         untrusted_mods=untrusted_mods(mods, context.manager),
         user_defaults=user_defaults if isinstance(user_defaults, dict) else {},
+        builder=builder,
+        builder_options=_builder_options(builder, options, recipe, sctx),
         cluster_env=cluster_env(cluster, sctx.config) if cluster else {},
         missing_mounts=_missing_mounts(sctx),
     )
@@ -122,19 +134,24 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
     return request
 
 
+def tuning_runtime(request: Request) -> str:
+    """The runtime whose configs a launch uses, as registries call it; empty when its engine has none."""
+    return request.runtime.family if request.runtime.tuning and request.executor.uses_images else ""
+
+
 def tell_findings(request: Request, sctx: SparkrunContext) -> tuple[Finding, ...]:
     """What ``recipe validate`` says, on a run: warnings are told, suggestions only to those who ask for details.
 
     Returns what stops the run.
     """
-    report = validate(request.recipe, surroundings_of(request.recipe.runtime, sctx.config))
+    report = validate(request.recipe, surroundings_of(request.recipe, sctx.config))
     stopping = tuple(finding for finding in report.at_least(request.options.fail_on) if finding.code not in TOLD_ONLY)
     for finding in report.findings:
         if finding not in stopping:
             sctx.emit(Detail(_finding_text(finding)) if finding.severity == "suggestion" else Warn(_finding_text(finding)))
     for warning in request.cluster.warnings if request.cluster else ():
         sctx.emit(Warn(warning))
-    for warning in executor_warnings(request):
+    for warning in (*executor_warnings(request), *builder_warnings(request, sctx)):
         sctx.emit(Warn(warning))
     return stopping
 
@@ -163,9 +180,39 @@ def executor_warnings(request: Request) -> Iterator[str]:
         yield f"executor_config.{key} means nothing to the executor '{request.executor.plugin_name}'" + (f"; {hint}" if hint else "")
 
 
+def builder_warnings(request: Request, sctx: SparkrunContext) -> Iterator[str]:
+    """Options in ``config.yaml`` that the builder does not read."""
+    name, known = request.builder.plugin_name, request.builder.knowledge.options
+    for key in sctx.config.mapping(f"defaults.builders.{name}"):
+        if key not in known:
+            hint = did_you_mean(key, sorted(known)) or f"it reads {', '.join(sorted(known)) or 'none'}"
+            yield f"{sctx.config.paths.config_file}: defaults.builders.{name}.{key} means nothing to the builder '{name}'; {hint}"
+
+
 def _finding_text(finding: Finding) -> str:
     text = f"{finding.where}: {finding.message}" if finding.where else finding.message
     return f"{text} ({finding.fix})" if finding.fix and finding.severity != "error" else text
+
+
+def _builder_name(options: RunOptions, recipe: Recipe, runtime: RuntimePlugin, executor: Executor) -> str:
+    """An image that the user names is used as it is; without images there is nothing to build."""
+    if options.image or not executor.uses_images:
+        return NO_BUILDER
+    return recipe.builder or runtime.default_builder or NO_BUILDER
+
+
+def _builder_options(builder: BuilderPlugin, options: RunOptions, recipe: Recipe, sctx: SparkrunContext) -> Values:
+    """Lowest first: the recipe, ``config.yaml``, the command line."""
+    own = sctx.config.mapping(f"defaults.builders.{builder.plugin_name}")
+    shared = CONSUMED & builder.knowledge.options
+    tiers: tuple[tuple[Values, frozenset[str]], ...] = (
+        (recipe.defaults, shared),
+        (recipe.builder_config, builder.knowledge.options),
+        (sctx.config.mapping("defaults"), shared),
+        (own, builder.knowledge.options),
+        (parse_overrides(options.overrides), shared),
+    )
+    return {key: values[key] for values, read in tiers for key in read if key in values}
 
 
 def _executor_layers(

@@ -42,6 +42,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Further words for ``docker run``, just before the image."""
     trust: bool = False
     """Let the recipe's hooks and host settings run this once."""
+    rebuild: bool | None = None
+    """Make or fetch the image anew, or do not; ``None`` leaves it to the options of the builder."""
+    sync_tuning: bool = True
+    """Bring the tuning configs of the recipe's registry to the hosts."""
     executor_config: dict[str, ConfigValue] = {}
     transfer_mode: TransferMode | None = None
     """How images and models come to hosts; ``None`` leaves it to the cluster."""

@@ -31,6 +31,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     engine: str = ""
     ports: tuple[int, ...] = ()
     images: tuple[str, ...] = ()
+    tuning: str = ""
+    """The engine whose tuning configs count, as registries call it."""
     hf_home: str = ""
     """Where hosts keep models, when it is not for them to say."""
 
@@ -85,6 +87,7 @@ def _look(question: Question, python: str) -> ScriptCall:
             "MODEL": question.model,
             "ENGINE": question.engine,
             "PYTHON": python,
+            "TUNING": question.tuning,
             "HF_HOME_OVERRIDE": question.hf_home,
         },
     )
@@ -117,6 +120,7 @@ def _facts(result: RemoteResult, question: Question) -> HostFacts | Unreachable:
         engine_path=engine.text("ENGINE_PATH") or None,
         embedded_python=engine.text("EMBEDDED_PYTHON") or None,
         model=_model(answers.section("MODEL")),
+        tuning=dict(_tuning_file(line) for line in answers.section("TUNING").all("FILE")),
         ports=_ports(answers.section("PORTS"), question.ports),
         workloads=tuple(_workload(result.host, LOCAL, section) for section in answers.sections("WORKLOAD")),
     )
@@ -158,6 +162,11 @@ def _docker(section: Section) -> DockerFacts:
 def _image(line: str) -> tuple[str, ImageFacts]:
     name, made, arch, size, *_rest = (*line.split(), "", "", "", "")
     return name, ImageFacts(made, arch, int(size) if size.isdecimal() else None)
+
+
+def _tuning_file(line: str) -> tuple[str, str]:
+    sha256, _blank, name = line.partition(" ")
+    return name, sha256
 
 
 def _model(section: Section) -> ModelFacts:

@@ -19,7 +19,7 @@ from sparkrun.core.values import value_text
 from sparkrun.orchestration.executor import Executor
 from sparkrun.runtimes.commands import Command, CommandContext, Draft, RankCommand, build_command
 from sparkrun.runtimes.engine_calls import engine_call, literals
-from sparkrun.runtimes.environment import MODEL_CACHE, RuntimeEnv
+from sparkrun.runtimes.environment import MODEL_CACHE, RuntimeEnv, TuningMount
 from sparkrun.runtimes.images import ImageChoice, choose_image
 from sparkrun.runtimes.inference import Inference, PoolingFlag, inference_of
 from sparkrun.runtimes.known_flags import read_known_flags
@@ -76,12 +76,16 @@ class RuntimePlugin(SparkrunPlugin):
     env: ClassVar[RuntimeEnv] = RuntimeEnv()
     cache_variables: ClassVar[dict[str, str]] = {"XDG_CACHE_HOME": ""}
     """Variables of the compile cache, with the folder of each below the mount (``runtime_cache.plan_runtime_cache``)."""
+    tuning: ClassVar[TuningMount | None] = None
+    """Where its engine reads tuning configs, if it does."""
     cache_by_image: ClassVar[bool] = False
     """Whether compiled kernels fit only the image that made them."""
     takes_host_images: ClassVar[bool] = False
     """Whether ``containers:`` may give each host an image of its own."""
     splits_heads: ClassVar[bool] = True
     """Whether ranks of tensor parallelism share out the attention heads, so that their number has to divide them."""
+    default_builder: ClassVar[str | None] = None
+    """The builder of its images when a recipe names none."""
     max_nodes: ClassVar[int | None] = None
     runs_on_cpu: ClassVar[bool] = False
     """Whether a host without accelerators can serve with it."""
@@ -211,8 +215,8 @@ class RuntimePlugin(SparkrunPlugin):
 
     def get_container_env(self, ctx: CommandContext) -> dict[str, str]:
         """Variables that hold paths of the container, so nobody's own values may beat them."""
-        del ctx
-        return {**MODEL_CACHE, **self.env.container}
+        tuned = self.tuning.env if self.tuning and ctx.facts.tuning else {}
+        return {**MODEL_CACHE, **self.env.container, **tuned}
 
     def get_extra_volumes(self, ctx: CommandContext) -> tuple[Mount, ...]:
         """Mounts beside the model cache and the compile cache."""

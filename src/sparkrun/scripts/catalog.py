@@ -27,7 +27,7 @@ _WAIT = (*_HTTP, "watch")
 SCRIPTS: dict[str, ScriptSpec] = {
     "observe": ScriptSpec(
         (*_LOCAL, "net", "model", "fabric"),
-        ("MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS"),
+        ("MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING"),
         ("PORTS", "NAMES", "IMAGES"),
     ),
     "local_start": ScriptSpec(
@@ -53,7 +53,9 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "docker_gate": ScriptSpec(_DOCKER, ("NAME", "GATE", "CACHE")),
     "docker_copy": ScriptSpec(_DOCKER, ("NAME", "DEST", "ARCHIVE")),
     "docker_pull": ScriptSpec(_DOCKER, ("IMAGE", "PATIENCE_S", "LIFELINE")),
+    "eugr_build": ScriptSpec(_DOCKER, ("IMAGE", "REPO", "REF", "REBUILD", "LIFELINE", "CACHE"), ("ARGS", "SMOKE")),
     "docker_load": ScriptSpec(_DOCKER, ("IMAGE",)),
+    "tuning_receive": ScriptSpec(("common",), ("RUNTIME", "CACHE"), ("DROP",)),
     "docker_stock": ScriptSpec(_DOCKER, (), ("IMAGES",)),
     "hub_stock": ScriptSpec(_HUB, ("HUB", "REPO")),
     "hub_receive": ScriptSpec(_HUB, ("HUB", "REPO"), ("ENTRIES",)),

@@ -9,6 +9,7 @@
 #   ENGINE            program to find, such as llama-server (may be empty)
 #   PYTHON            python to ask first for packages and for the embedded engine (may be empty)
 #   CACHE             sparkrun cache folder (default: this host's own)
+#   TUNING            engine whose tuning configs are looked for, as registries call it (may be empty)
 #   SYSFS             where sysfs is mounted (default /sys)
 #
 # Answers, by section. What cannot be known here is left out or empty; that is a fact and no failure.
@@ -20,6 +21,7 @@
 #   MODEL      MODEL_KIND (path, pkg, hub, none), MODEL_PATH and MODEL_SIZE_BYTES when it is here (of a folder whose
 #              config.json tells them, MODEL_ATTENTION_HEADS and MODEL_KV_HEADS), else MODEL_REASON;
 #              MMPROJ_PATH and MMPROJ_COUNT of the multimodal projectors beside a GGUF
+#   TUNING     FILE (SHA-256, path below the engine's folder) once for each tuning config
 #   FABRIC     as fabric.sh says
 #   PORTS      PORT_<port>_STATE (free, busy), and of a listener as far as this user may see: _PID, _PROCESS, _SESSION
 #   WORKLOADS  COUNT, then one section WORKLOAD for each workload of the local executor: local_status.sh without RSS_KIB and port
@@ -45,6 +47,7 @@ main() {
   begin_slow_looks
   tell_host
   tell_engine_and_model
+  tell_tuning
   tell_ports
   tell_workloads
   tell_accelerators
@@ -158,6 +161,21 @@ tell_memory() {
   local table=$REPLY
   [[ ! $table =~ MemTotal:\ +([0-9]+) ]] || answer MEM_TOTAL_KIB "${BASH_REMATCH[1]}"
   [[ ! $table =~ MemAvailable:\ +([0-9]+) ]] || answer MEM_AVAILABLE_KIB "${BASH_REMATCH[1]}"
+}
+
+tell_tuning() {
+  local folder=$CACHE_DIR/tuning/$TUNING files line
+  [[ $TUNING =~ ^[a-z][a-z0-9_-]*$ && -d $folder ]] || return 0
+  section TUNING
+  shopt -s globstar
+  files=("$folder"/**/*.json)
+  shopt -u globstar
+  if ((${#files[@]})); then
+    while read -r line; do
+      answer FILE "${line:0:64} ${line#*"$folder/"}"
+    done < <(quietly sha256sum -- "${files[@]}")
+  fi
+  end_section
 }
 
 # --- accelerators ----------------------------------------------------------------------------------------------------------------

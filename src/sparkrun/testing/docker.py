@@ -71,6 +71,12 @@ class FakeDocker:
         self.containers: dict[str, FakeContainer] = {}
         self.trouble: str | None = None
         self.lacks: set[str] = set()
+        self.builds: list[ScriptCall] = []
+        """Every build that was asked for."""
+        self.build_log: list[str] = ["#1 [internal] load build definition", "#9 exporting to image"]
+        """What a build prints."""
+        self.build_fails: str | None = None
+        """Why builds fail, if they do."""
         self.hook: Callable[[str, str], int] = lambda _name, _command: 0
         self._host = host
         self._stays: set[str] = set()
@@ -120,6 +126,15 @@ class FakeDocker:
     def _docker_load(self, call: ScriptCall) -> Answer:
         self.lacks.discard(str(call.params["IMAGE"]))
         return 0, section("LOAD", {"IMAGE_ID": f"sha256:{call.params['IMAGE']}"})
+
+    def _eugr_build(self, call: ScriptCall) -> Answer:
+        self.builds.append(call)
+        said = [("STAGE", "clone"), ("COMMIT", "0" * 40), ("STAGE", "docker build"), *(("LINE", line) for line in self.build_log)]
+        if self.build_fails is not None:
+            return 1, section("BUILD", said) + _refusal("failed", self.build_fails)
+        image = str(call.params["IMAGE"])
+        self.lacks.discard(image)
+        return 0, section("BUILD", [*said, ("BUILT", "1"), ("IMAGE_ID", f"sha256:{image}")])
 
     def _docker_start(self, call: ScriptCall) -> Answer:
         name, image = str(call.params["NAME"]), str(call.params["IMAGE"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from sparkrun.core.remote import Params, ScriptCall
 from sparkrun.testing.answers import lines, section
@@ -51,6 +53,8 @@ class FakeHost:
         """Paths by what recipes call a model."""
         self.hub = "/home/spark/.cache/huggingface/hub"
         self.hf_home = ""
+        self.tuning: dict[str, str] = {}
+        """Tuning configs by path below their engine's folder: SHA-256."""
         self.arriving: set[str] = set()
         self.reaches: set[str] = set()
         """Hosts that it can log in to."""
@@ -98,6 +102,7 @@ class FakeHost:
                 section("FABRIC", self.fabric),
                 section("ENGINE", {"ENGINE_PATH": self.programs.get(engine, "")}),
                 section("MODEL", self._model(model)),
+                section("TUNING", [("FILE", f"{sha256} {name}") for name, sha256 in self.tuning.items()]),
                 section("PORTS", {key: value for port in ports for key, value in self._port(port).items()}),
                 *(section("WORKLOAD", self._workload(process)) for process in self.processes.values()),
                 section("DOCKER", [*self.docker.facts().items(), *self.docker.images(call.params.get("IMAGES", ()))]),
@@ -194,6 +199,14 @@ class FakeHost:
         self.arriving.discard(repo)
         self.models[repo] = f"{self.hub}/models--{repo.replace('/', '--')}/snapshots/{COMMIT}"
         return 0, section("KEEP", {"FOLDER": self.hub})
+
+    def _tuning_receive(self, call: ScriptCall) -> tuple[int, str]:
+        _tar, _folder, root, _pack, _out, _names, *names = call.feed
+        if _names == "--":
+            self.tuning |= {name: hashlib.sha256(Path(root, name).read_bytes()).hexdigest() for name in names}
+        for name in call.params["DROP"]:
+            self.tuning.pop(name, None)
+        return 0, section("TUNING", {"RECEIVED": str(len(names)), "FOLDER": str(call.params["RUNTIME"])})
 
     def _hub_download(self, call: ScriptCall) -> tuple[int, str]:
         return self._keep(str(call.params["REPO"]))
