@@ -269,3 +269,29 @@ def test_a_newer_image_is_looked_for_on_the_head_and_told_when_there_is_none_to_
     assert (ran(spark, "spark-1"), ran(spark, "spark-2")) == (["docker_pull"], [])
     warnings = [event.text for event in spark.events if isinstance(event, Warn)]
     assert f"spark-1: no look for a newer {newest}, the one that is there is used: no network" in warnings
+
+
+def test_staging_reaches_every_host_that_is_given_and_starts_nothing(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 3)
+    for name in cluster.hosts:
+        cluster[name].docker.lacks.add(IMAGE)
+
+    result = api.stage(options(tmp_path, *cluster.hosts, overrides=("tensor_parallel=1",)), sctx=cluster.sctx)
+
+    assert (result.schema, result.hosts) == ("sparkrun.stage/1", cluster.hosts)
+    assert [ran(cluster, name) for name in cluster.hosts] == [
+        ["docker_pull", "hub_download"],
+        *[["docker_load", "hub_receive", "hub_keep"]] * 2,
+    ]
+    assert all(not cluster[name].docker.containers for name in cluster.hosts)
+
+
+def test_a_build_prepares_the_hosts_that_get_a_rank(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 3)
+    for name in cluster.hosts:
+        cluster[name].docker.lacks.add(IMAGE)
+
+    result = api.build(options(tmp_path, *cluster.hosts, overrides=("tensor_parallel=1",)), sctx=cluster.sctx)
+
+    assert result.hosts == ("spark-1",)
+    assert (ran(cluster, "spark-2"), ran(cluster, "spark-3")) == ([], [])

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from sparkrun.api._fabric import FabricHostReport, FabricPortReport, FabricReport, fabric
-    from sparkrun.api._launch import build, plan, plan_build, run
+    from sparkrun.api._launch import build, plan, plan_build, run, stage
     from sparkrun.api._ops import LogLine, check_job, logs, status, stop, stop_all
     from sparkrun.api._profiles import benchmark_profile, benchmark_profiles
     from sparkrun.api._recipe_checks import export, fail_on, schema, validate
@@ -104,7 +104,7 @@ __getattr__ = lazy_names(
             UnknownWorkloadError UsageError
         """,
         "sparkrun.api._fabric": "FabricHostReport FabricPortReport FabricReport fabric",
-        "sparkrun.api._launch": "build plan plan_build run",
+        "sparkrun.api._launch": "build plan plan_build run stage",
         "sparkrun.api._ops": "LogLine check_job logs status stop stop_all",
         "sparkrun.api._profiles": "benchmark_profile benchmark_profiles",
         "sparkrun.api._recipe_checks": "export fail_on schema validate",
@@ -249,6 +249,7 @@ __all__ = [
     "search_recipes",
     "set_default_cluster",
     "show",
+    "stage",
     "status",
     "stop",
     "stop_all",

@@ -1,30 +1,51 @@
-"""``sparkrun build``."""
+"""``sparkrun build`` and ``sparkrun stage``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
+import msgspec
 
 from sparkrun.cli.options import echo_json, host_options, json_option
 from sparkrun.cli.recipe_names import RecipeName
-from sparkrun.cli.run import build_options, override_options, refuse_offline_rebuild, run_options
+from sparkrun.cli.run import TRANSFER_MODES, build_options, override_options, refuse_offline_rebuild, run_options
 from sparkrun.cli.state import CliState
 
 if TYPE_CHECKING:
-    from sparkrun.api import BuildResult
+    from sparkrun.api import BuildResult, RunOptions, SparkrunContext
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Prepare(Protocol):
+    """``api.build`` or ``api.stage``."""
+
+    def __call__(self, options: RunOptions, *, sctx: SparkrunContext) -> BuildResult: ...
+
+
+def preparing(command: F) -> F:
+    """The argument and the options of the commands that prepare hosts."""
+    parts = (
+        click.argument("recipe", type=RecipeName()),
+        host_options,
+        override_options,
+        click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; change nothing, contact no host."),
+        click.option("--probe", is_flag=True, help="With --dry-run: look at the hosts, read-only."),
+        build_options,
+        click.option("--transfer-mode", type=click.Choice(TRANSFER_MODES), hidden=True),
+        click.option("--trust", is_flag=True, help="Let the recipe's build, hooks, mods and host settings run this once."),
+        click.option("--offline/--online", help="No outbound call at all."),
+        json_option,
+    )
+    for part in reversed(parts):
+        command = part(command)
+    return command
 
 
 @click.command()
-@click.argument("recipe", type=RecipeName())
-@host_options
-@override_options
-@click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; change nothing, contact no host.")
-@click.option("--probe", is_flag=True, help="With --dry-run: look at the hosts, read-only.")
-@build_options
-@click.option("--trust", is_flag=True, help="Let the recipe's build, hooks, mods and host settings run this once.")
-@click.option("--offline/--online", help="No outbound call at all.")
-@json_option
+@preparing
 @click.pass_obj
 def build(state: CliState, /, recipe: str, as_json: bool, **given: Any) -> int:
     """Prepare hosts for a recipe without launching it: build the image, bring image, model and tuning configs.
@@ -33,10 +54,33 @@ def build(state: CliState, /, recipe: str, as_json: bool, **given: Any) -> int:
     """
     from sparkrun import api
 
+    return _prepare(state, _options(recipe, given), api.build, as_json=as_json, given=given)
+
+
+@click.command()
+@preparing
+@click.pass_obj
+def stage(state: CliState, /, recipe: str, as_json: bool, **given: Any) -> int:
+    """Bring a recipe's image, model and tuning configs to all hosts, without launching it.
+
+    As build, but to every host that is given or that the cluster has. Works while other models serve there.
+    """
+    from sparkrun import api
+
+    options = msgspec.structs.replace(_options(recipe, given), everywhere=True)
+    return _prepare(state, options, api.stage, as_json=as_json, given=given)
+
+
+def _options(recipe: str, given: dict[str, Any]) -> RunOptions:
     if given["probe"] and not given["dry_run"]:
-        raise click.UsageError("--probe goes with --dry-run; a real build always looks at the hosts")
+        raise click.UsageError("--probe goes with --dry-run; a real run always looks at the hosts")
     refuse_offline_rebuild(given)
-    options = run_options(recipe, given)
+    return run_options(recipe, given)
+
+
+def _prepare(state: CliState, options: RunOptions, prepare: Prepare, *, as_json: bool, given: dict[str, Any]) -> int:
+    from sparkrun import api
+
     sctx = state.context(offline=given["offline"])
     if given["dry_run"]:
         plan = api.plan_build(options, sctx=sctx)
@@ -47,7 +91,7 @@ def build(state: CliState, /, recipe: str, as_json: bool, **given: Any) -> int:
 
             click.echo(preparation_text(plan))
         return 0
-    result = api.build(options, sctx=sctx)
+    result = prepare(options, sctx=sctx)
     if as_json:
         echo_json(result.to_json())
     else:

@@ -18,6 +18,7 @@ _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 COMMANDS = {
     "run": Entry("sparkrun.cli.run:run", "Serve a recipe's model and wait until it answers."),
     "build": Entry("sparkrun.cli.build:build", "Prepare hosts for a recipe without launching it."),
+    "stage": Entry("sparkrun.cli.build:stage", "Bring a recipe's image and model to all hosts."),
     "status": Entry("sparkrun.cli.status:status", "Show what runs on the hosts."),
     "logs": Entry("sparkrun.cli.logs:logs", "Show the serve log of a workload."),
     "stop": Entry("sparkrun.cli.stop:stop", "Stop a workload and confirm that it is gone."),

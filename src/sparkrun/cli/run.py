@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+TRANSFER_MODES = ("auto", "local", "push", "delegated", "pull")
+
 _DEDICATED = {
     "tp": "tensor_parallel",
     "pp": "pipeline_parallel",
@@ -92,7 +94,7 @@ def expert_options(command: F) -> F:
         click.option("--dashboard/--no-dashboard", default=None, hidden=True),
         click.option("--dashboard-port", type=ports, hidden=True),
         click.option("--runtime-cache/--no-runtime-cache", default=None, hidden=True),
-        click.option("--transfer-mode", type=click.Choice(["auto", "local", "push", "delegated", "pull"]), hidden=True),
+        click.option("--transfer-mode", type=click.Choice(TRANSFER_MODES), hidden=True),
         click.option("--fail-on", type=click.Choice(["error", "warning", "suggestion", "none"]), default="error", hidden=True),
     )
     for option in reversed(options):

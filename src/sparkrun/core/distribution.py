@@ -130,7 +130,7 @@ def bring_in_rounds(first: T, looking: Looking[T], sctx: SparkrunContext) -> T:
                 if any(failure.final and failure.host for failure in now):
                     raise distribution_error(failures)
                 record_failures(now, failed)
-                failed.update({Attempt(REGISTRY, "", transfer.what): "" for transfer in transfers if transfer.refresh})
+                failed.update({Attempt(REGISTRY, "", transfer.what): "" for transfer in transfers if transfer.way == "pull"})
         try:
             seen = looking.again(failed)
         except HostUnreachableError as error:

@@ -249,6 +249,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     endpoint: str
     hosts: tuple[str, ...]
+    staged_hosts: tuple[str, ...] = ()
+    """Hosts that get image, model and tuning configs without having a rank."""
     assumed_hosts: tuple[str, ...] = ()
     """Hosts nobody looked at: what the plan says of them is assumed."""
     ranks: tuple[RankPlan, ...]

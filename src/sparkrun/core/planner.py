@@ -62,6 +62,7 @@ def make_plan(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunCo
         port=decided.command.port,
         endpoint=decided.endpoint,
         hosts=decided.placement.hosts,
+        staged_hosts=tuple(host for host in facts if request.options.everywhere and host not in decided.placement.hosts),
         assumed_hosts=tuple(seen.host for seen in facts.values() if seen.assumed),
         ranks=tuple(_with_run_words(rank, request, labels[rank.rank]) for rank in ranks),
         builds=decided.images.builds,

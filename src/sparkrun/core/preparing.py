@@ -20,7 +20,7 @@ def plan_whole(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunC
     """The launch with everything before it: what is built, what is brought to hosts that lack it, and their tuning configs."""
     tuning = plan_tuning(request, sctx)
     plan = plan_launch(request, tuning.facts_after(facts), sctx, failed)
-    planned = tuning.plan_for({host: facts[host] for host in plan.hosts}, sctx)
+    planned = tuning.plan_for({host: facts[host] for host in (*plan.hosts, *plan.staged_hosts)}, sctx)
     return msgspec.structs.replace(plan, tuning=planned, notes=(*plan.notes, *tuning_notes(planned)))
 
 

@@ -47,6 +47,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     sync_tuning: bool = True
     """Bring the tuning configs of the recipe's registry to the hosts."""
     executor_config: dict[str, ConfigValue] = {}
+    everywhere: bool = False
+    """Bring image, model and tuning configs to every host that is given, not only to those with a rank."""
     transfer_mode: TransferMode | None = None
     """How images and models come to hosts; ``None`` leaves it to the cluster."""
     ensure: bool = False
