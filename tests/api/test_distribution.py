@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from sparkrun import api
+from sparkrun.api._context import reach
 from sparkrun.cli.plan_text import plan_text
 from sparkrun.cli.status_text import status_text
 from sparkrun.core.events import Note, Phase, Step, Warn
@@ -295,3 +296,11 @@ def test_a_build_prepares_the_hosts_that_get_a_rank(tmp_path: Path) -> None:
 
     assert result.hosts == ("spark-1",)
     assert (ran(cluster, "spark-2"), ran(cluster, "spark-3")) == ([], [])
+
+
+@pytest.mark.parametrize(("asked", "offline"), [(None, True), (False, False), (True, True)])
+def test_a_cluster_that_is_offline_stays_so_unless_online_is_asked_for(tmp_path: Path, asked: bool | None, offline: bool) -> None:
+    sctx = api.make_context(env={"HOME": str(tmp_path)}, cwd=tmp_path, offline=asked)
+    api.create_cluster("lab", api.ClusterEdit(values={"hosts": ["spark-1"], "offline": True}), sctx=sctx)
+
+    assert reach(api.HostOptions(cluster="lab"), sctx).offline is offline

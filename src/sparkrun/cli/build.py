@@ -36,7 +36,7 @@ def preparing(command: F) -> F:
         build_options,
         click.option("--transfer-mode", type=click.Choice(TRANSFER_MODES), hidden=True),
         click.option("--trust", is_flag=True, help="Let the recipe's build, hooks, mods and host settings run this once."),
-        click.option("--offline/--online", help="No outbound call at all."),
+        click.option("--offline/--online", default=None, help="No outbound call at all; or some, though the cluster is offline."),
         json_option,
     )
     for part in reversed(parts):

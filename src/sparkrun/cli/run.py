@@ -121,7 +121,7 @@ def expert_options(command: F) -> F:
 @click.option("--trust", is_flag=True, help="Let the recipe's hooks, mods and host settings run this once.")
 @click.option("--no-rm", is_flag=True, help="Keep the container of an engine that has ended, to look at it.")
 @click.option("--timings/--no-timings", default=True, help="Say how long the engine took to answer (default).")
-@click.option("--offline/--online", help="No outbound call at all.")
+@click.option("--offline/--online", default=None, help="No outbound call at all; or some, though the cluster is offline.")
 @build_options
 @expert_options
 @json_option

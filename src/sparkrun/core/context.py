@@ -24,6 +24,8 @@ class SparkrunContext(msgspec.Struct, frozen=True, dict=True):
     cwd: Path
     emit: EventSink = ignore_events
     offline: bool = False
+    online: bool = False
+    """Asked for outright: that a cluster is ``offline`` does not hold then."""
     approve: Approve | None = None
     """Asks the user whether an untrusted recipe may run these things; ``None``: nobody can be asked, so it may not."""
 
