@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from sparkrun.api._recipes import registries, search_recipes, show
     from sparkrun.api._results import BuildResult, CheckResult, RunResult, StatusReport, StoppedWorkload, StopResult, endpoint_of, label_of
     from sparkrun.api._schedule import schedule
+    from sparkrun.api._vram import vram
     from sparkrun.core.benchmark_profiles import BenchmarkProfile, BrokenProfile, ProfileError, ProfileList
     from sparkrun.core.catalog import BrokenRecipe, CatalogItem, CatalogQuery, CatalogResult
     from sparkrun.core.cluster_manager import BrokenCluster, Cluster, ClusterEdit, ClusterError, SavedCluster
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from sparkrun.core.facts import Unreachable, WorkloadFacts
     from sparkrun.core.hosts import HostOptions
     from sparkrun.core.layout import LayoutError, LayoutRequiredError
-    from sparkrun.core.limits import MemoryExceededError
+    from sparkrun.core.limits import Fit, HostMemoryError, MemoryExceededError, MemoryVerdict
     from sparkrun.core.pending_ops import PendingOp
     from sparkrun.core.placement import Demand, InsufficientCapacity, NodeCountError, Placement, Slot, SlotReason, TensorParallelError
     from sparkrun.core.plan import LaunchPlan
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from sparkrun.core.registry.model import RegistryEntry
     from sparkrun.core.registry.results import ChangeResult, RegistryInfo, UpdateResult
     from sparkrun.core.run_options import RunOptions
+    from sparkrun.core.vram_report import VramOptions, VramReport
     from sparkrun.orchestration.executor import LogView
 
 __getattr__ = lazy_names(
@@ -111,6 +113,7 @@ __getattr__ = lazy_names(
         "sparkrun.api._recipes": "registries search_recipes show",
         "sparkrun.api._results": "BuildResult CheckResult RunResult StatusReport StoppedWorkload StopResult endpoint_of label_of",
         "sparkrun.api._schedule": "schedule",
+        "sparkrun.api._vram": "vram",
         "sparkrun.core.benchmark_profiles": "BenchmarkProfile BrokenProfile ProfileError ProfileList",
         "sparkrun.core.catalog": "BrokenRecipe CatalogItem CatalogQuery CatalogResult",
         "sparkrun.core.cluster_manager": "BrokenCluster Cluster ClusterEdit ClusterError SavedCluster",
@@ -120,7 +123,7 @@ __getattr__ = lazy_names(
         "sparkrun.core.facts": "Unreachable WorkloadFacts",
         "sparkrun.core.hosts": "HostOptions",
         "sparkrun.core.layout": "LayoutError LayoutRequiredError",
-        "sparkrun.core.limits": "MemoryExceededError",
+        "sparkrun.core.limits": "Fit HostMemoryError MemoryExceededError MemoryVerdict",
         "sparkrun.core.placement": "Demand InsufficientCapacity NodeCountError Placement Slot SlotReason TensorParallelError",
         "sparkrun.core.pending_ops": "PendingOp",
         "sparkrun.core.plan": "LaunchPlan",
@@ -130,6 +133,7 @@ __getattr__ = lazy_names(
         "sparkrun.core.registry.model": "RegistryEntry",
         "sparkrun.core.registry.results": "ChangeResult RegistryInfo UpdateResult",
         "sparkrun.core.run_options": "RunOptions",
+        "sparkrun.core.vram_report": "VramOptions VramReport",
         "sparkrun.orchestration.executor": "LogView",
     },
 )
@@ -163,7 +167,9 @@ __all__ = [
     "FabricPortReport",
     "FabricReport",
     "Finding",
+    "Fit",
     "HostCommandError",
+    "HostMemoryError",
     "HostOptions",
     "HostUnreachableError",
     "HostsBusyError",
@@ -181,6 +187,7 @@ __all__ = [
     "LogLine",
     "LogView",
     "MemoryExceededError",
+    "MemoryVerdict",
     "ModelMissingError",
     "NodeCountError",
     "NotReadyError",
@@ -219,6 +226,8 @@ __all__ = [
     "Unreachable",
     "UpdateResult",
     "UsageError",
+    "VramOptions",
+    "VramReport",
     "Workload",
     "WorkloadFacts",
     "benchmark_profile",
@@ -255,4 +264,5 @@ __all__ = [
     "stop_all",
     "update_cluster",
     "validate",
+    "vram",
 ]

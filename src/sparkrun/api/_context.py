@@ -11,6 +11,7 @@ import msgspec
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.context import Approve, SparkrunContext
 from sparkrun.core.events import EventSink, ignore_events
+from sparkrun.core.hub_reader import HubReader
 from sparkrun.core.remote import HostRunner
 
 if TYPE_CHECKING:
@@ -34,7 +35,17 @@ def make_context(
 
         return make_ssh_runner(config, emit)
 
-    return SparkrunContext(config, make_runner, cwd, emit, bool(offline), offline is False, approve)
+    def make_hub() -> HubReader:
+        from sparkrun.models.vram.http_hub import http_hub  # few commands ask the hub
+
+        return http_hub(config)
+
+    hub = None if _hub_is_off(env) else make_hub
+    return SparkrunContext(config, make_runner, cwd, emit, bool(offline), offline is False, approve, hub)
+
+
+def _hub_is_off(env: Mapping[str, str]) -> bool:
+    return env.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
 
 
 def reach(options: HostOptions, sctx: SparkrunContext) -> SparkrunContext:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from sparkrun.cli.memory_text import memory_lines
 from sparkrun.core.plan import mask
 from sparkrun.orchestration.docker import docker_text
 
@@ -51,6 +52,8 @@ def _plan_lines(plan: LaunchPlan) -> Iterator[str]:
     yield f"Hosts:    {', '.join(plan.hosts)}"
     yield f"Cluster:  {plan.cluster_id}"
     yield f"Endpoint: {plan.endpoint}   model name: {plan.served_model_name}"
+    if plan.memory:
+        yield from memory_lines(plan.memory, assumed=bool(set(plan.hosts) & set(plan.assumed_hosts)))
     for note in plan.notes:
         yield f"Note: {note}"
     for warning in plan.warnings:

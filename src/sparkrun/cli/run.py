@@ -36,7 +36,7 @@ _DEDICATED = {
 
 _SAME_NAME = (
     *("overrides", "image", "executor", "ensure", "keep_on_failure", "probe", "rootful", "container_name", "runtime_cache"),
-    *("fail_on", "trust", "solo", "scheduler", "rebuild", "transfer_mode"),
+    *("fail_on", "trust", "force", "solo", "scheduler", "rebuild", "transfer_mode"),
 )
 """Options that are called the same in ``RunOptions``."""
 
@@ -118,6 +118,8 @@ def expert_options(command: F) -> F:
 @click.option("--rootful", is_flag=True, help="Run containers privileged and as the image's own user.")
 @click.option("--memory-limit", metavar="SIZE", help="Memory limit of each container, for example 32G.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the containers.")
+@click.option("--force", is_flag=True, help="Start it although memory says that it does not fit.")
+@click.option("--no-auto-detect", is_flag=True, help="Size memory by the recipe's metadata alone; do not ask the hub.")
 @click.option("--trust", is_flag=True, help="Let the recipe's hooks, mods and host settings run this once.")
 @click.option("--no-rm", is_flag=True, help="Keep the container of an engine that has ended, to look at it.")
 @click.option("--timings/--no-timings", default=True, help="Say how long the engine took to answer (default).")
@@ -172,6 +174,7 @@ def run_options(recipe: str, given: dict[str, Any], *, extra_args: tuple[str, ..
         executor_args=tuple(shlex.split(given.get("executor_args") or "")),
         executor_config=_executor_config(given),
         sync_tuning=not given["no_sync_tuning"],
+        auto_detect=not given.get("no_auto_detect"),
         **flags,
     )
 
@@ -215,6 +218,8 @@ def _show_plan(options: RunOptions, sctx: SparkrunContext, *, as_json: bool) -> 
         from sparkrun.cli.plan_text import plan_text
 
         click.echo(plan_text(plan))
+    if plan.memory and not options.force:
+        plan.memory.refuse()
     return 0
 
 

@@ -20,7 +20,8 @@ from sparkrun.core.hardware import HostHardware
 from sparkrun.core.hosts import parse_host
 from sparkrun.core.identity import Intent
 from sparkrun.core.layout import parse_layout
-from sparkrun.core.limits import MemoryCaps, PlatformMemory
+from sparkrun.core.limits import MemoryVerdict
+from sparkrun.core.memory_check import MemoryCase, caps_of, demanded_gib, estimate_launch, judge_memory, platform_memory, share_on
 from sparkrun.core.observation import PORTS_TO_TRY
 from sparkrun.core.placement import Conditions, Placement, PlacementRules, check_tensor_parallel, compute_placement
 from sparkrun.core.recipe.conditional import Facts, Verdict, judge_overrides, matching_overrides
@@ -44,6 +45,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     hardware: Mapping[str, HostHardware]
     config: EffectiveConfig
     placement: Placement
+    memory: MemoryVerdict
     verdicts: tuple[Verdict, ...]
     fabric: Fabric | None
     contexts: tuple[RankContext, ...]
@@ -89,7 +91,8 @@ def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunConte
     check_runtime_host_compatibility(request.runtime.requires_capability(), hardware, runtime=request.runtime.plugin_name)
     draft = request.configuration()
     intent_draft = _intent(request, draft, None)
-    placement = _place(request, draft, facts, hardware, replacing=intent_draft.id)
+    on_first = resolve_platform(hardware[request.selection.hosts[0]]).config_defaults(request.runtime.plugin_name)
+    placement = _place(request, request.configuration(on_first), facts, hardware, replacing=intent_draft.id)
     verdicts = _verdicts(request, draft, placement, facts, hardware)
     config = request.configuration(
         resolve_platform(hardware[placement.hosts[0]]).config_defaults(request.runtime.plugin_name),
@@ -109,6 +112,7 @@ def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunConte
         hardware=hardware,
         config=config,
         placement=placement,
+        memory=judge_memory(MemoryCase(request, config, facts, hardware, command.text), placement),
         verdicts=verdicts,
         fabric=fabric,
         contexts=contexts,
@@ -164,12 +168,15 @@ def _place(
     hosts = request.selection.hosts
     count = request.runtime.required_nodes(request.recipe, config, [hardware[host].gpu_count for host in hosts], solo=request.options.solo)
     cpu = request.runtime.runs_on_cpu or not request.executor.uses_images
-    demand = msgspec.structs.replace(count.demand(), cpu_allowed=cpu)
     _check_heads(request, config, facts)
+    case = MemoryCase(request, config, facts, hardware)
+    estimate = estimate_launch(case, count.ranks)
+    demand = msgspec.structs.replace(count.demand(), cpu_allowed=cpu, memory_gib=demanded_gib(case, estimate))
     conditions = Conditions(
         status=ClusterStatus(hosts, join_workloads(workload for seen in facts.values() for workload in seen.workloads)),
-        caps=request.cluster.memory_caps if request.cluster else MemoryCaps(),
-        platforms={host: _platform_memory(known) for host, known in hardware.items()},
+        caps=caps_of(case),
+        platforms={host: platform_memory(known) for host, known in hardware.items()},
+        utilization=share_on(case, hosts[0], estimate),
         replacing=replacing,
     )
     if layout := parse_layout(request.recipe.layout, request.recipe.where("layout")):
@@ -187,11 +194,6 @@ def _check_heads(request: Request, config: EffectiveConfig, facts: Mapping[str, 
     attention = next((model.attention_heads for model in models if model.attention_heads), said.get("num_attention_heads"))
     kv = next((model.kv_heads for model in models if model.kv_heads), said.get("num_kv_heads"))
     check_tensor_parallel(config.whole("tensor_parallel", 1), attention_heads=attention, kv_heads=kv)
-
-
-def _platform_memory(hardware: HostHardware) -> PlatformMemory:
-    platform = resolve_platform(hardware)
-    return PlatformMemory(cap=platform.memory_cap, nominal_gib=platform.nominal_memory_gb)
 
 
 def _verdicts(

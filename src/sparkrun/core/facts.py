@@ -19,6 +19,13 @@ class ModelFacts(msgspec.Struct, frozen=True):
     mmproj_count: int = 0
     attention_heads: int | None = None
     kv_heads: int | None = None
+    config: str = ""
+    """The text of its ``config.json``; ``quant_config`` that of ``hf_quant_config.json``."""
+    quant_config: str = ""
+    weight_bytes: int | None = None
+    """The size of its safetensors files."""
+    gguf_head: bytes = b""
+    """The first bytes of a GGUF file."""
 
 
 class PortFacts(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from sparkrun.core.errors import (
 from sparkrun.core.events import Detail, Done, Note, Phase, Step, Warn
 from sparkrun.core.facts import HostFacts, WorkloadFacts
 from sparkrun.core.jobs import ensure_cache_writable, job_of, remove_job, write_job
+from sparkrun.core.memory_check import known_model
 from sparkrun.core.observation import assume_request, observe_request, question_for, refuse_silent
 from sparkrun.core.plan import LaunchPlan, RankPlan
 from sparkrun.core.planner import check_launchable, check_preparable, refuse_gaps
@@ -67,7 +68,8 @@ def _resolve_and_look(options: RunOptions, sctx: SparkrunContext) -> tuple[Reque
     request = _resolve(options, sctx, fetch=False)
     for action in needs_approval(request):
         sctx.emit(Note(f"would ask before running {action}"))
-    return request, observe_request(request, sctx) if options.probe else assume_request(request, sctx)
+    facts = observe_request(request, sctx) if options.probe else assume_request(request, sctx)
+    return known_model(request, facts, sctx, ask_hub=False), facts
 
 
 def _resolve(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) -> Request:
@@ -153,8 +155,9 @@ def launch_inference(options: RunOptions, sctx: SparkrunContext) -> Launched:
 
 
 class _Look(NamedTuple):
-    """What was seen on the hosts, what that makes of the request, and what runs of it already."""
+    """The request with what is known of its model, what was seen on the hosts, what that makes of it, and what runs of it already."""
 
+    request: Request
     facts: dict[str, HostFacts]
     plan: LaunchPlan
     running: Workload | None
@@ -171,6 +174,7 @@ def _launch_claimed(options: RunOptions, claims: Claims, sctx: SparkrunContext) 
         require_approval(request, sctx)
         sctx.emit(Step(1, 2, f"look at {', '.join(request.selection.hosts)}"))
         look = _look(request, claims, sctx)
+        request = look.request
         sctx.emit(Step(2, 2, "plan the launch"))
     if not look.is_wanted(request):
         check_launchable(look.plan, request, look.facts, look.running)
@@ -191,8 +195,9 @@ def _look(request: Request, claims: Claims, sctx: SparkrunContext, failed: Faile
     """Claim the hosts, then see them: what others have started by now is seen too."""
     refuse_silent(unreachable_of(result) for result in claims.take(request.selection.hosts))
     facts = observe_request(request, sctx)
+    request = known_model(request, facts, sctx, ask_hub=True)
     plan = plan_whole(request, facts, sctx, failed)
-    return _Look(facts, plan, _running_already(plan, facts))
+    return _Look(request, facts, plan, _running_already(plan, facts))
 
 
 def _built(look: _Look, request: Request, claims: Claims, sctx: SparkrunContext) -> tuple[_Look, Request]:
@@ -337,6 +342,8 @@ def _use_existing(workload: Workload, plan: LaunchPlan, request: Request, sctx: 
 
 
 def _tell(plan: LaunchPlan, sctx: SparkrunContext) -> None:
+    if plan.memory:
+        sctx.emit(Note(plan.memory.line))
     for note in plan.notes:
         sctx.emit(Note(note))
     for warning in plan.warnings:

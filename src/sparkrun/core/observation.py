@@ -10,7 +10,7 @@ from sparkrun.core.builds import build_wish
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import HostUnreachableError
 from sparkrun.core.facts import HostFacts, Unreachable
-from sparkrun.core.request import Request, tuning_runtime
+from sparkrun.core.request import Request, refuse_shares_in, tuning_runtime
 from sparkrun.orchestration.executor import Executor
 from sparkrun.orchestration.observe import Question, observe_hosts
 from sparkrun.platforms import platforms
@@ -62,6 +62,7 @@ def question_for(request: Request) -> Question:
     draft = request.runtime.generate_command(
         CommandContext(recipe=request.recipe, config=config, model=request.model, facts=facts, extra_args=request.options.extra_args)
     )
+    refuse_shares_in(request, draft.text)
     first = request.runtime.first_port(config)
     home = request.cluster.cache_dir if request.cluster else None
     meeting = range(first, first + PORTS_TO_TRY) if len(request.selection.hosts) > 1 else ()

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from sparkrun.core.limits import MemoryVerdict
 from sparkrun.core.remote import ScriptCall
 from sparkrun.core.routes import Link
 
@@ -268,6 +269,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     post_commands: tuple[LocalCommand, ...] = ()
     stop_after_post: bool = False
     parallelism: dict[str, int] = {}
+    memory: MemoryVerdict | None = None
+    """What it takes of each GPU, and whether it may."""
     config: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

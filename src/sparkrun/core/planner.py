@@ -14,6 +14,7 @@ from sparkrun.core.errors import DockerUnavailableError, ImageMissingError, Mode
 from sparkrun.core.fabric import FabricFacts
 from sparkrun.core.facts import HostFacts, PortFacts
 from sparkrun.core.hook_plans import plan_hooks, plan_post_commands, plan_post_exec
+from sparkrun.core.limits import unmatched_limits
 from sparkrun.core.model_source import ModelSource
 from sparkrun.core.placement import Conditions, host_states
 from sparkrun.core.plan import Gap, LaunchPlan, RankPlan, Watch
@@ -73,6 +74,7 @@ def make_plan(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunCo
         post_commands=plan_post_commands(decided, ranks, sctx.config),
         stop_after_post=request.recipe.stop_after_post,
         parallelism=request.runtime.parallelism(decided.config),
+        memory=decided.memory,
         config={key: value for key, value in decided.config.values().items() if key != "api_key"},
         notes=tuple(dict.fromkeys(_notes(decided, ranks))),
         warnings=tuple(dict.fromkeys(_warnings(decided))),
@@ -81,9 +83,11 @@ def make_plan(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunCo
 
 
 def check_launchable(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts], replaced: Workload | None = None) -> None:
-    """Refuse, before anything starts, what is known to fail: a port in use, a cache that cannot be written, a model or an image that
-    is not there and that nothing brings. The port that ``replaced`` holds is free by then.
+    """Refuse, before anything starts, what is known to fail: too little memory (unless forced), a port in use, a cache that cannot be
+    written, a model or an image that is not there and that nothing brings. What ``replaced`` holds is free by then.
     """
+    if plan.memory and not request.options.force:
+        plan.memory.refuse(spared=replaced.hosts if replaced else ())
     for rank in plan.ranks:
         _check_host(rank.host, request, facts[rank.host])
         for port in rank.ports:
@@ -185,6 +189,15 @@ def _warnings(decided: Decided) -> Iterator[str]:
             yield from decided.platform(host).validate_host(msgspec.structs.replace(seen, fabric=FabricFacts()) if alone else seen)
     yield from _shared_gpus(decided)
     yield from decided.images.warnings
+    yield from _idle_limits(decided)
+
+
+def _idle_limits(decided: Decided) -> Iterator[str]:
+    """Limits of the cluster for accelerators that none of its hosts has; a cluster that has its hardware saved tells that itself."""
+    cluster = decided.request.cluster
+    if cluster and not cluster.hardware:
+        seen = [hardware for hardware in decided.hardware.values() if not hardware.assumed]
+        yield from unmatched_limits(cluster.accelerator_memory_limits, seen)
 
 
 def _shared_gpus(decided: Decided) -> Iterator[str]:

@@ -11,7 +11,7 @@ from sparkrun.builders.base import BuilderPlugin
 from sparkrun.core.bootstrap import Plugins
 from sparkrun.core.cluster_manager import Cluster, cluster_env
 from sparkrun.core.context import SparkrunContext
-from sparkrun.core.effective import EffectiveConfig, Tiers, build_effective, parse_overrides
+from sparkrun.core.effective import EffectiveConfig, Tiers, parse_overrides
 from sparkrun.core.errors import HostsError, RecipeError, UsageError
 from sparkrun.core.events import Detail, Note, Warn
 from sparkrun.core.hosts import HostSelection, resolve_hosts
@@ -30,9 +30,11 @@ from sparkrun.core.scheduler import Scheduler, SchedulerLayers, resolve_schedule
 from sparkrun.core.surroundings import surroundings_of
 from sparkrun.core.trust import TrustVerdict, check_mounts, recipe_trust, refuse_untrusted
 from sparkrun.core.values import ConfigValue
+from sparkrun.models.vram.find import ModelAnswer
 from sparkrun.orchestration.executor import Executor, ExecutorConfig, ExecutorLayers, resolve_executor, resolve_executor_config
 from sparkrun.runtimes.base import RuntimePlugin
 from sparkrun.runtimes.images import check_host_images
+from sparkrun.runtimes.memory_wish import shares_in
 from sparkrun.utils.text import did_you_mean
 
 MissingMounts = Literal["fail", "warn", "ignore"]
@@ -65,6 +67,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     built: frozenset[tuple[str, str]] = frozenset()
     """Host and image of every build of this launch that is done."""
     cluster_env: dict[str, str] = {}
+    model_answer: ModelAnswer | None = None
+    """What is known of the model beyond what hosts tell, once that was asked."""
     missing_mounts: MissingMounts = "fail"
     """What a mount whose source is missing on a host does to the launch."""
 
@@ -82,9 +86,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             platform=platform or {},
             runtime=self.runtime.defaults,
         )
-        config = build_effective(self.recipe, tiers)
-        spelt = self.runtime.settings_in_command(self.recipe, config)
-        return config.with_values(spelt) if spelt else config
+        return self.runtime.configuration(self.recipe, tiers)
 
 
 def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) -> Request:
@@ -270,6 +272,13 @@ def _refuse_memory_in_gib(request: Request) -> None:
         if config.is_off(key) or config.origin(key) not in ("override", "user") or takes_gib(request.recipe.command, key):
             continue
         if problem := fraction_problem(key, config.get(key), PLAIN_SURROUNDINGS.memory_gib):
+            raise UsageError(problem, hint="give a fraction between 0 and 1")
+
+
+def refuse_shares_in(request: Request, command: str) -> None:
+    """The same in the words of the finished command, those behind ``--`` among them. Raises ``UsageError``."""
+    for key, value in shares_in(request.runtime, command).items():
+        if problem := fraction_problem(key, value, PLAIN_SURROUNDINGS.memory_gib):
             raise UsageError(problem, hint="give a fraction between 0 and 1")
 
 

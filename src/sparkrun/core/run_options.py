@@ -59,5 +59,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Emit the engine's log lines while waiting."""
     keep_on_failure: bool = False
     """Leave what a failed launch started, to look at it."""
+    force: bool = False
+    """Start it although memory says that it does not fit."""
+    auto_detect: bool = True
+    """Read the model's own files, here and on the hub, for the memory that it takes; without, only the recipe's metadata counts."""
     probe: bool = False
     """For a plan: look at the hosts, read-only, instead of assuming."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -179,7 +180,18 @@ def _model(section: Section) -> ModelFacts:
         mmproj_count=section.number("MMPROJ_COUNT") or 0,
         attention_heads=section.number("MODEL_ATTENTION_HEADS"),
         kv_heads=section.number("MODEL_KV_HEADS"),
+        config=section.text("MODEL_CONFIG") or "",
+        quant_config=section.text("MODEL_QUANT_CONFIG") or "",
+        weight_bytes=section.number("MODEL_WEIGHT_BYTES"),
+        gguf_head=_bytes(section.text("MODEL_GGUF_HEAD") or ""),
     )
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return b""
 
 
 def _ports(section: Section, ports: Iterable[int]) -> dict[int, PortFacts]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from sparkrun.core.effective import EffectiveConfig
+from sparkrun.core.effective import EffectiveConfig, Tiers, build_effective
 from sparkrun.core.flags import FlagMap
 from sparkrun.core.placement import NodeCount, NodeWish, node_rule, required_nodes, world_size
 from sparkrun.core.plan import Mount, RankPlan, Stage
@@ -89,6 +89,10 @@ class RuntimePlugin(SparkrunPlugin):
     max_nodes: ClassVar[int | None] = None
     runs_on_cpu: ClassVar[bool] = False
     """Whether a host without accelerators can serve with it."""
+    claims_memory: ClassVar[bool] = False
+    """Whether it takes all of ``gpu_memory_utilization`` when it starts, and gives up where so much is not free."""
+    overhead_gib: ClassVar[float] = 2.0
+    """What it takes on each GPU beside weights and KV cache, about: its context, captured graphs, room for activations. A rule of thumb."""
     deprecation: ClassVar[str | None] = None
     """What to use instead, told at each launch."""
 
@@ -129,6 +133,12 @@ class RuntimePlugin(SparkrunPlugin):
             for key, value in literals(call, self.flag_map, DECISIVE).items()
             if config.origin(key) not in overridden and value_text(config.get(key)) != value
         }
+
+    def configuration(self, recipe: Recipe, tiers: Tiers) -> EffectiveConfig:
+        """The configuration chain with what the recipe's command itself spells out."""
+        config = build_effective(recipe, tiers)
+        spelt = self.settings_in_command(recipe, config)
+        return config.with_values(spelt) if spelt else config
 
     def world_size(self, config: EffectiveConfig) -> int:
         """How many ranks the parallelism asks for."""

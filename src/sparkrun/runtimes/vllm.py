@@ -89,6 +89,7 @@ class VllmRuntime(RuntimePlugin):
     api_key_env: ClassVar[str | None] = "VLLM_API_KEY"
     api_key_variable: ClassVar[str] = "VLLM_API_KEY"
     always_named: ClassVar[bool] = True
+    claims_memory: ClassVar[bool] = True
     consumes: ClassVar[frozenset[str]] = frozenset(vllm.CONSUMED)
     rank_flags: ClassVar[tuple[FlagForm, ...]] = RANK_FLAGS
     pooling_flags: ClassVar[tuple[PoolingFlag, ...]] = POOLING_FLAGS

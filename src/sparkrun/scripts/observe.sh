@@ -19,7 +19,9 @@
 #              nvidia-smi is here and fails; AMD_PRESENT AMD_GPU_COUNT INTEL_PRESENT INTEL_GAUDI_COUNT APPLE_PRESENT IB_PRESENT
 #   ENGINE     ENGINE_PATH, or for a missing llama-server EMBEDDED_PYTHON and EMBEDDED_ENGINE (version)
 #   MODEL      MODEL_KIND (path, pkg, hub, none), MODEL_PATH and MODEL_SIZE_BYTES when it is here (of a folder whose
-#              config.json tells them, MODEL_ATTENTION_HEADS and MODEL_KV_HEADS), else MODEL_REASON;
+#              config.json tells them, MODEL_ATTENTION_HEADS and MODEL_KV_HEADS; MODEL_CONFIG and MODEL_QUANT_CONFIG, the texts of
+#              config.json and hf_quant_config.json; MODEL_WEIGHT_BYTES of its safetensors files; of a GGUF file MODEL_GGUF_HEAD, its
+#              first 16 KiB in base64), else MODEL_REASON;
 #              MMPROJ_PATH and MMPROJ_COUNT of the multimodal projectors beside a GGUF
 #   TUNING     FILE (SHA-256, path below the engine's folder) once for each tuning config
 #   FABRIC     as fabric.sh says

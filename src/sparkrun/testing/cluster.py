@@ -11,9 +11,23 @@ import msgspec
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.events import Event as ProgressEvent
+from sparkrun.core.hub_reader import HubAnswer, HubReader
 from sparkrun.core.remote import RemoteResult, ScriptCall
 from sparkrun.testing.host import FakeHost
 from sparkrun.testing.relay import sink_call
+
+
+class SilentHub:
+    """A hub that nobody reaches. ``asked`` are the paths that somebody wanted of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def get(self, path: str, *, start: int = 0, size_bytes: int) -> HubAnswer:
+        """No answer."""
+        del start, size_bytes
+        self.asked.append(path)
+        raise OSError("no network")
 
 
 class FakeCluster:
@@ -24,6 +38,8 @@ class FakeCluster:
         self.control = FakeHost("control")
         """This machine: what it has can be copied to the others. It has no docker, until a test says otherwise."""
         self.control.docker.trouble = "docker_missing"
+        self.hub: HubReader = SilentHub()
+        """The Hugging Face hub: nobody answers there, until a test puts another in its place."""
         self.root = root
         self.events: list[ProgressEvent] = []
         self.round_trips = 0
@@ -40,7 +56,8 @@ class FakeCluster:
     @property
     def sctx(self) -> SparkrunContext:
         """A context whose files lie below ``root`` and whose hosts are these."""
-        return SparkrunContext(SparkrunConfig.load(self._env), lambda: self, self.root, self.events.append)
+        config = SparkrunConfig.load(self._env)
+        return SparkrunContext(config, lambda: self, self.root, self.events.append, make_hub=lambda: self.hub)
 
     def run(self, host: str, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
         """What the host answers; an unknown or switched-off one does not."""

@@ -47,10 +47,15 @@ class FakeHost:
         self.name = name
         self.gpus = gpus
         self.memory_bytes = memory_bytes
+        self.available_bytes: int | None = None
+        """What of the memory is available; all of it, until a test says otherwise."""
         self.programs: dict[str, str] = {"llama-server": "/usr/bin/llama-server"}
         self.models: dict[str, str] = {}
-        self.attention_heads: int | None = None
         """Paths by what recipes call a model."""
+        self.attention_heads: int | None = None
+        self.model_config = ""
+        """The text of the model's ``config.json``; ``weight_bytes`` is the size of its weights."""
+        self.weight_bytes: int | None = None
         self.hub = "/home/spark/.cache/huggingface/hub"
         self.hf_home = ""
         self.tuning: dict[str, str] = {}
@@ -220,7 +225,9 @@ class FakeHost:
     def _model(self, model: str) -> dict[str, str]:
         if path := self.models.get(model):
             heads = {"MODEL_ATTENTION_HEADS": str(self.attention_heads)} if self.attention_heads else {}
-            return {"MODEL_KIND": "path", "MODEL_PATH": path, "MODEL_SIZE_BYTES": "1000", **heads}
+            weights = {} if self.weight_bytes is None else {"MODEL_WEIGHT_BYTES": str(self.weight_bytes)}
+            config = {"MODEL_CONFIG": self.model_config.replace("\n", "")} if self.model_config else {}
+            return {"MODEL_KIND": "path", "MODEL_PATH": path, "MODEL_SIZE_BYTES": "1000", **heads, **weights, **config}
         return {"MODEL_KIND": "none", "MODEL_REASON": "no such file"}
 
     def _port(self, port: int) -> dict[str, str]:
@@ -252,7 +259,7 @@ def _identity(host: FakeHost) -> dict[str, str]:
         "ARCH": "aarch64",
         "CPUS": "20",
         "MEM_TOTAL_KIB": kib,
-        "MEM_AVAILABLE_KIB": kib,
+        "MEM_AVAILABLE_KIB": kib if host.available_bytes is None else str(host.available_bytes // 1024),
         "SPARKRUN_CACHE": "/home/spark/.cache/sparkrun",
         "HF_HUB_CACHE": host.hub,
         "HF_CACHE": host.hf_home,
