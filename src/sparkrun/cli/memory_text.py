@@ -18,7 +18,7 @@ def memory_lines(verdict: MemoryVerdict, *, assumed: bool = False) -> Iterator[s
     """The block ``Memory per GPU``. ``assumed``: nobody looked at a host."""
     yield "Memory per GPU:"
     yield from (f"  {line}" for line in _aligned([*_per_gpu(verdict), *_fit(verdict, " (hosts as assumed)" if assumed else "")]))
-    yield from (f"  warning: {host}" for host in verdict.hosts if host.short)
+    yield from (f"  {'warning: ' if host.short else ''}{host}" for host in verdict.hosts)
     yield from (f"  warning: {warning}" for warning in verdict.warnings if not warning.startswith("not complete"))
 
 
@@ -46,7 +46,7 @@ def _per_gpu(verdict: MemoryVerdict) -> Iterator[Row]:
         f"one sequence of {verdict.context:,} tokens, {verdict.kv_dtype}, {verdict.kv_label}" if sized else "no max_model_len: not sized"
     )
     yield "KV", gib(verdict.need.kv_cache_gib), words
-    yield "Budget", gib(verdict.allowed_gib), verdict.budget.why
+    yield "Budget", gib(verdict.allowed_gib), "no accelerator of known memory" if verdict.allowed_gib is None else verdict.budget.why
     yield "Spare", gib(verdict.spare_gib), _room(verdict)
 
 

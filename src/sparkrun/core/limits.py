@@ -161,8 +161,10 @@ class MemoryVerdict(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         """All of it in one line."""
-        allowed = "" if self.allowed_gib is None else f", allowed {self.allowed_gib:.1f} ({self.budget.why})"
-        return f"memory per GPU: {self.need}{allowed}: {self.word}" + (f" ({self.reason})" if self.reason else "")
+        if self.fit is Fit.EXCEEDS:
+            return f"{self.word}: {self.reason}"
+        allowed = "" if self.allowed_gib is None else f" of {self.allowed_gib:.1f} allowed ({self.budget.why})"
+        return f"memory per GPU: {self.need}{allowed}: {self.word}" + (f", {self.reason}" if self.reason else "")
 
     @property
     def refused(self) -> bool:
@@ -171,8 +173,7 @@ class MemoryVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     def refuse(self, *, spared: Iterable[str] = ()) -> None:
         """Raise ``MemoryExceededError`` or ``HostMemoryError`` with both numbers. ``spared``: hosts on which memory becomes free first."""
-        if self.fit is Fit.EXCEEDS:
-            raise MemoryExceededError(self.need, self.budget, hint=self.relief or None)
+        refuse_excess(self.need, self.budget, hint=self.relief or None)
         if short := tuple(host for host in self.hosts if host.short and host.host not in set(spared)):
             raise HostMemoryError(short)
 
@@ -227,10 +228,10 @@ def judge_fit(need: MemoryNeed, budget: MemoryBudget) -> Fit:
     return Fit.FITS if total <= allowed else Fit.EXCEEDS
 
 
-def refuse_excess(need: MemoryNeed, budget: MemoryBudget) -> None:
-    """Raises ``MemoryExceededError`` with both numbers when the need is known to exceed the budget."""
+def refuse_excess(need: MemoryNeed, budget: MemoryBudget, *, hint: str | None = None) -> None:
+    """Raises ``MemoryExceededError`` with both numbers when the need is known to exceed the budget. ``hint`` is a better way out."""
     if judge_fit(need, budget) is Fit.EXCEEDS:
-        raise MemoryExceededError(need, budget)
+        raise MemoryExceededError(need, budget, hint=hint)
 
 
 def excess_text(need: MemoryNeed, budget: MemoryBudget) -> str:

@@ -17,6 +17,7 @@ from sparkrun.core.limits import (
     MemoryCaps,
     MemoryVerdict,
     PlatformMemory,
+    excess_text,
     gpu_budgets,
     judge_fit,
     smallest_budget,
@@ -53,7 +54,7 @@ def known_model(request: Request, facts: Mapping[str, HostFacts], sctx: Sparkrun
         revision=request.recipe.model_revision,
         wish=memory_wish(request.runtime, request.recipe, request.configuration()),
         config=sctx.config,
-        make_hub=sctx.make_hub if ask_hub and not sctx.offline else None,
+        make_hub=sctx.make_hub if ask_hub and not (sctx.offline or (request.cluster and request.cluster.offline)) else None,
         known=_of_hosts(facts),
     )
     return msgspec.structs.replace(request, model_answer=find_model(question))
@@ -159,11 +160,11 @@ def _judged(estimate: MemoryEstimate, budget: MemoryBudget) -> tuple[Fit, str]:
     fit = judge_fit(estimate.need, budget)
     total, allowed = estimate.need.total_gib, budget.allowed_gib
     if fit is Fit.EXCEEDS:
-        return fit, f"{estimate.need} per GPU, allowed {allowed:.1f}"
+        return fit, excess_text(estimate.need, budget)
     if estimate.missing:
         return Fit.UNKNOWN, estimate.missing
     if total is None or allowed is None:
-        return Fit.UNKNOWN, "the memory of the accelerator is not known"
+        return Fit.UNKNOWN, "no accelerator of known memory to measure it against"
     if allowed - total < estimate.wish.overhead_gib:
         return fit, f"tight: {allowed - total:.1f} GiB to spare, the engine itself takes about {estimate.wish.overhead_gib:g}"
     if estimate.wish.context is None and estimate.wish.kv_cache_bytes is None:

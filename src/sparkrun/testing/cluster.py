@@ -11,23 +11,10 @@ import msgspec
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.events import Event as ProgressEvent
-from sparkrun.core.hub_reader import HubAnswer, HubReader
 from sparkrun.core.remote import RemoteResult, ScriptCall
 from sparkrun.testing.host import FakeHost
+from sparkrun.testing.hub import FakeHub
 from sparkrun.testing.relay import sink_call
-
-
-class SilentHub:
-    """A hub that nobody reaches. ``asked`` are the paths that somebody wanted of it."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def get(self, path: str, *, start: int = 0, size_bytes: int) -> HubAnswer:
-        """No answer."""
-        del start, size_bytes
-        self.asked.append(path)
-        raise OSError("no network")
 
 
 class FakeCluster:
@@ -38,8 +25,8 @@ class FakeCluster:
         self.control = FakeHost("control")
         """This machine: what it has can be copied to the others. It has no docker, until a test says otherwise."""
         self.control.docker.trouble = "docker_missing"
-        self.hub: HubReader = SilentHub()
-        """The Hugging Face hub: nobody answers there, until a test puts another in its place."""
+        self.hub = FakeHub(reachable=False)
+        """The Hugging Face hub: nobody answers there until a test says so."""
         self.root = root
         self.events: list[ProgressEvent] = []
         self.round_trips = 0

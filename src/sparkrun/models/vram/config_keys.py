@@ -69,16 +69,16 @@ class ConfigKeys:
 def parse_json(text: str | bytes) -> Values | None:
     """A JSON object; ``None`` for a text that is none. ``NaN`` and ``Infinity``, which Python writes, are read too."""
     try:
-        return msgspec.json.decode(text, type=dict[str, ConfigValue])
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _lenient(text)
+        value = _lenient(text)
+    return value if isinstance(value, dict) else None
 
 
-def _lenient(text: str | bytes) -> Values | None:
+def _lenient(text: str | bytes) -> object:
     import json  # only a file that is not quite JSON comes here
 
     try:
-        value = json.loads(text)
-    except (ValueError, UnicodeDecodeError, RecursionError):
+        return json.loads(text)
+    except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None

@@ -108,7 +108,7 @@ class MemoryEstimate(msgspec.Struct, frozen=True, kw_only=True):
         if self.wish.unsplit:
             return self.wish.unsplit
         if self.weights.size_bytes is None:
-            return f"the size of the weights is not known ({self.weights.source})"
+            return "the size of the weights is not known"
         if self.wish.kv_cache_bytes is None and self.wish.context is not None and self.kv.token_bytes is None:
             return f"the KV cache of {self.wish.context} tokens is not known (the model's layers and heads are not)"
         if self.kv.floor:
