@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 
 from sparkrun.core.effective import EffectiveConfig
+from sparkrun.core.flags import FlagKind, FlagMap, flag
 from sparkrun.core.placement import node_rule
 from sparkrun.core.recipe import Recipe
 from sparkrun.core.recipe.memory import SHARES, takes_gib
 from sparkrun.core.values import ConfigValue, is_off, number_of
-from sparkrun.models.vram.dtypes import parse_size
+from sparkrun.models.vram.dtypes import kv_bytes, parse_size
 from sparkrun.models.vram.estimate import DraftModel, MemoryWish
 from sparkrun.runtimes.base import RuntimePlugin
 from sparkrun.runtimes.engine_calls import engine_call, literals
@@ -18,7 +19,18 @@ from sparkrun.runtimes.engine_calls import engine_call, literals
 UTILIZATION = "gpu_memory_utilization"
 _CONTEXT = ("ctx_size", "max_model_len")
 _DRAFTS = ("speculative_draft_model_path", "speculative_draft_model", "draft_model")
-_SPELT = frozenset({*_CONTEXT, *_DRAFTS, "kv_cache_memory_bytes", "quantization", "speculative_config", "enable_expert_parallel"})
+_SPELT = frozenset({*_CONTEXT, *_DRAFTS, "kv_cache_memory_bytes", "quantization", "speculative_config"})
+_CACHE_TYPES = ("cache_type_k", "cache_type_v")
+_BESIDE = FlagMap(
+    (
+        flag("enable_expert_parallel", kind=FlagKind.PRESENCE, also="-ep"),
+        flag("cache_type_k", also="-ctk"),
+        flag("cache_type_v", also="-ctv"),
+    )
+)
+"""Flags that memory depends on and that no configuration key stands for: of vLLM, and of llama.cpp."""
+_LLAMA_CACHE = "f16"
+"""What llama.cpp keeps keys and values in unless it is told otherwise."""
 
 
 class _Said:
@@ -40,7 +52,9 @@ def memory_wish(
     runtime: RuntimePlugin, recipe: Recipe, config: EffectiveConfig, *, command: str | None = None, ranks: int = 1
 ) -> MemoryWish:
     """The wish of a recipe. ``command`` is its command as it will run, where that is known; ``ranks`` how many share the model."""
-    said = _Said(config, literals(engine_call(command or recipe.command or "", runtime.engine), runtime.flag_map, _SPELT))
+    call = engine_call(command or recipe.command or "", runtime.engine)
+    beside = literals(call, _BESIDE, {row.key for row in _BESIDE.flags})
+    said = _Said(config, {**literals(call, runtime.flag_map, _SPELT), **beside})
     tensor, pipeline = config.whole("tensor_parallel", 1), config.whole("pipeline_parallel", 1)
     if node_rule(runtime.plugin_name).fills_hosts and tensor * pipeline == 1:
         pipeline = max(ranks, 1)
@@ -52,7 +66,7 @@ def memory_wish(
         pipeline_parallel=pipeline,
         context=parse_size(said.get(*_CONTEXT)),
         kv_dtype=dtype if origin == "override" else None,
-        kv_dtype_default=dtype if origin not in ("override", "launch") else None,
+        kv_dtype_default=(dtype if origin not in ("override", "launch") else None) or _wider_cache(said),
         kv_dtype_in_command=dtype if origin == "launch" else None,
         quantization=quantization if isinstance(quantization, str) else None,
         kv_cache_bytes=parse_size(said.get("kv_cache_memory_bytes")),
@@ -82,6 +96,16 @@ def memory_share(
 def shares_in(runtime: RuntimePlugin, command: str | None) -> Mapping[str, str | bool]:
     """Shares of memory that a command itself spells out, words of the user behind ``--`` among them."""
     return literals(engine_call(command, runtime.engine), runtime.flag_map, SHARES) if command else {}
+
+
+def _wider_cache(said: _Said) -> str | None:
+    """llama.cpp's types of keys and of values as one: where they differ, the one that takes more."""
+    named = [value for key in _CACHE_TYPES if isinstance(value := said.get(key), str)]
+    return max(named if len(named) == len(_CACHE_TYPES) else [*named, _LLAMA_CACHE], key=_bytes_of) if named else None
+
+
+def _bytes_of(dtype: str) -> float:
+    return kv_bytes(dtype) or 0.0
 
 
 def _draft(said: _Said, model: str) -> DraftModel | None:
