@@ -19,7 +19,7 @@ def memory_lines(verdict: MemoryVerdict, *, assumed: bool = False) -> Iterator[s
     yield "Memory per GPU:"
     yield from (f"  {line}" for line in _aligned([*_per_gpu(verdict), *_fit(verdict, " (hosts as assumed)" if assumed else "")]))
     yield from (f"  {'warning: ' if host.short else ''}{host}" for host in verdict.hosts)
-    yield from (f"  warning: {warning}" for warning in verdict.warnings if not warning.startswith("not complete"))
+    yield from (f"  warning: {warning}" for warning in verdict.warnings)
 
 
 def report_lines(report: VramReport) -> Iterator[str]:
@@ -27,7 +27,7 @@ def report_lines(report: VramReport) -> Iterator[str]:
     verdict = report.verdict
     yield from _aligned([*_whole(report), *_budget(report), *_fit(verdict, ""), *_context(report), *_speed(report.speed)])
     yield f"Against: {report.against}"
-    yield from (f"warning: {warning}" for warning in report.warnings if not warning.startswith("not complete"))
+    yield from (f"warning: {warning}" for warning in report.warnings)
 
 
 def gib(size: float | None, digits: int = 1) -> str:

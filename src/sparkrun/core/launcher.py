@@ -343,7 +343,8 @@ def _use_existing(workload: Workload, plan: LaunchPlan, request: Request, sctx: 
 
 def _tell(plan: LaunchPlan, sctx: SparkrunContext) -> None:
     if plan.memory:
-        sctx.emit(Note(plan.memory.line))
+        for line in (plan.memory.line, *plan.memory.warnings):
+            sctx.emit(Note(line))
     for note in plan.notes:
         sctx.emit(Note(note))
     for warning in plan.warnings:

@@ -56,6 +56,7 @@ def known_model(request: Request, facts: Mapping[str, HostFacts], sctx: Sparkrun
         config=sctx.config,
         make_hub=sctx.make_hub if ask_hub and not (sctx.offline or (request.cluster and request.cluster.offline)) else None,
         known=_of_hosts(facts),
+        own_files=False,
     )
     return msgspec.structs.replace(request, model_answer=find_model(question))
 

@@ -78,7 +78,7 @@ class VramReport(msgspec.Struct, frozen=True, kw_only=True):
             "max_model_len": context,
             "tensor_parallel": estimate.wish.tensor_parallel,
             "pipeline_parallel": estimate.wish.pipeline_parallel,
-            "warnings": list(self.warnings),
+            "warnings": [*([f"not complete: {estimate.missing}"] if estimate.missing else []), *self.warnings],
             "model_params": None if params is None else round(params),
             "model_dtype": estimate.weights.dtype,
             "kv_dtype": estimate.kv_dtype,

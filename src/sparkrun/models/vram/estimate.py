@@ -193,7 +193,7 @@ def _draft(draft: DraftModel | None, kv_dtype: str) -> tuple[Weights | None, KvC
 
 def _remarks(estimate: MemoryEstimate) -> tuple[str, ...]:
     """What people should know of the numbers."""
-    found = [f"not complete: {estimate.missing}"] if estimate.missing else []
+    found = []
     tensor, heads = estimate.wish.tensor_parallel, estimate.kv.kv_heads
     if not estimate.kv.replicated and heads and tensor > heads:
         found.append(f"{heads} KV heads on {tensor} tensor-parallel ranks: each is kept {-(-tensor // heads)} times")

@@ -29,6 +29,8 @@ class ModelQuestion(msgspec.Struct, frozen=True, kw_only=True):
     make_hub: Callable[[], HubReader] | None = None
     known: ModelDetails = ModelDetails()
     thorough: bool = False
+    own_files: bool = True
+    """Whether a path or a package of this machine is the model. On another host the same path may hold another one."""
 
 
 class ModelAnswer(msgspec.Struct, frozen=True):
@@ -41,7 +43,9 @@ class ModelAnswer(msgspec.Struct, frozen=True):
 
 def find_model(question: ModelQuestion) -> ModelAnswer:
     """What this machine, and the hub for what is missing, know. Never raises."""
-    here = local_details(question.model, question.revision, question.config, headers=question.thorough)
+    here = ModelDetails()
+    if question.own_files or question.model.kind == "hub":
+        here = local_details(question.model, question.revision, question.config, headers=question.thorough)
     known, hub, problem = question.known.completed_by(here), None, None
     if question.make_hub and question.model.kind == "hub" and _lacking(question, known):
         hub = question.make_hub()
