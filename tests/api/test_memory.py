@@ -132,7 +132,7 @@ def test_a_hub_that_is_silent_stops_no_launch(spark: FakeCluster, tmp_path: Path
     assert api.run(options(tmp_path, "", "spark-1"), sctx=spark.sctx).ready
     told = next(event.text for event in spark.events if isinstance(event, Note) and event.text.startswith("memory per GPU"))
     assert "UNVERIFIED" in told
-    assert "no answer (no network)" in told
+    assert "the hub does not answer (no network)" in told
     assert len(spark.hub.asked) == 1
 
 
@@ -193,6 +193,19 @@ def test_the_tightest_gpu_decides(spark: FakeCluster, tmp_path: Path) -> None:
         api.run(options(tmp_path, text), sctx=spark.sctx)
     verdict = plan(spark, options(tmp_path, text, probe=True, force=True))
     assert (verdict.host, verdict.fit) == ("spark-2", api.Fit.EXCEEDS)
+
+
+def test_a_host_without_accelerators_gives_its_own_memory(cluster: FakeCluster, tmp_path: Path) -> None:
+    recipe = tmp_path / "cpu.yaml"
+    recipe.write_text(f"model: /models/tiny.gguf\nruntime: llama-cpp\nexecutor: local\n{SMALL}defaults: {{ctx_size: 4096}}\n")
+    verdict = plan(cluster, api.RunOptions(recipe=str(recipe)))
+    assert (verdict.fit, verdict.allowed_gib) == (api.Fit.FITS, 121.0)
+    assert "the memory of the host" in verdict.budget.why
+
+    cluster["localhost"].memory_bytes = 8 * GIB
+    with pytest.raises(api.MemoryExceededError, match=r"allowed 8\.0"):
+        api.run(api.RunOptions(recipe=str(recipe)), sctx=cluster.sctx)
+    assert changed(cluster) == set()
 
 
 def test_what_only_the_command_says_counts(spark: FakeCluster, tmp_path: Path) -> None:

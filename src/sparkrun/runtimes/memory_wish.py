@@ -69,6 +69,7 @@ def memory_wish(
         kv_dtype_default=(dtype if origin not in ("override", "launch") else None) or _wider_cache(said),
         kv_dtype_in_command=dtype if origin == "launch" else None,
         quantization=quantization if isinstance(quantization, str) else None,
+        quant_name=_quant_name(recipe.model),
         kv_cache_bytes=parse_size(said.get("kv_cache_memory_bytes")),
         draft=_draft(said, recipe.model),
         overhead_gib=runtime.overhead_gib,
@@ -96,6 +97,11 @@ def memory_share(
 def shares_in(runtime: RuntimePlugin, command: str | None) -> Mapping[str, str | bool]:
     """Shares of memory that a command itself spells out, words of the user behind ``--`` among them."""
     return literals(engine_call(command, runtime.engine), runtime.flag_map, SHARES) if command else {}
+
+
+def _quant_name(model: str) -> str | None:
+    """Where the name of a GGUF model may tell its quantisation: after the colon, or in the file's name."""
+    return model.rpartition("/")[2] if model.endswith(".gguf") else model.partition(":")[2] or None
 
 
 def _wider_cache(said: _Said) -> str | None:

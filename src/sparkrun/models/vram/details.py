@@ -95,7 +95,9 @@ def details_of_gguf(head: bytes, *, source: str) -> ModelDetails:
     pairs = parse_gguf_head(head)
     kind = pairs.get("general.file_type")
     dtype = FILE_TYPES.get(kind) if isinstance(kind, int) else None
-    return ModelDetails(shape=gguf_architecture(pairs), quant_dtype=dtype, quant_method="gguf", gguf=True, source=source if pairs else "")
+    if not pairs:
+        return ModelDetails(quant_method="gguf", gguf=True)
+    return ModelDetails(shape=gguf_architecture(pairs), quant_dtype=dtype, quant_method="gguf", gguf=True, source=source)
 
 
 def read_quantization(values: Values) -> Quantization:

@@ -36,7 +36,7 @@ class HttpHub:
     def get(self, path: str, *, start: int = 0, size_bytes: int) -> HubAnswer:
         """As ``HubReader.get``."""
         if self._budget_s <= 0:
-            raise TimeoutError("the time for asking the hub is used up")
+            raise TimeoutError("the time for asking it is used up")
         limit_s, began = min(self._timeout_s, self._budget_s), time.monotonic()
         try:
             return _within(limit_s, lambda: _fetch(self._request(path, start, size_bytes), size_bytes, limit_s))
@@ -90,7 +90,7 @@ def _within(limit_s: float, call: Callable[[], HubAnswer]) -> HubAnswer:
     thread.start()
     thread.join(limit_s)
     if not outcome:
-        raise TimeoutError(f"no answer within {limit_s:.0f} s")
+        raise TimeoutError(f"{limit_s:g} s are over")
     if isinstance(outcome[0], OSError):
         raise outcome[0]
     return outcome[0]

@@ -83,7 +83,7 @@ class _Repository:
         try:
             return msgspec.json.decode(body, type=_Info)
         except msgspec.DecodeError as error:
-            raise HubRefusedError(f"its answer about {self._repo} cannot be read: {error}") from None
+            raise HubRefusedError(f"the hub's answer about {self._repo} cannot be read: {error}") from None
 
     def read(self, file: str, size_bytes: int, start: int = 0) -> bytes:
         return self._get(f"/{self._repo}/resolve/{self._revision}/{quote(file)}", size_bytes, start)
@@ -91,7 +91,7 @@ class _Repository:
     def _get(self, path: str, size_bytes: int, start: int = 0) -> bytes:
         answer = self._hub.get(path, start=start, size_bytes=size_bytes)
         if answer.status == 200 and start:
-            raise HubRefusedError("it does not hand out parts of files")
+            raise HubRefusedError("the hub does not hand out parts of files")
         if answer.ok:
             return answer.body
         raise HubRefusedError(_refusal(answer.status, self._repo))
@@ -99,19 +99,19 @@ class _Repository:
 
 def _refusal(status: int, repo: str) -> str:
     if status == 401:
-        return f"it has no {repo}, or only for those who may read it (HTTP 401): correct the name, or set HF_TOKEN"
+        return f"the hub has no {repo}, or only for those who may read it (HTTP 401): correct the name, or set HF_TOKEN"
     if status == 403:
         return f"{repo} is gated (HTTP 403): ask for access on its page, and set HF_TOKEN"
     if status == 404:
-        return f"it has no such file or model in {repo} (HTTP 404)"
-    return f"it answers HTTP {status} for {repo}"
+        return f"the hub has no such model or revision, or a file is missing in {repo} (HTTP 404)"
+    return f"the hub answers HTTP {status} for {repo}"
 
 
 def _words(error: OSError | HubRefusedError) -> str:
     """The reason as a part of a sentence; the network's own in the words of the system."""
     reason = getattr(error, "reason", None) or error
     text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-    return text if isinstance(error, HubRefusedError) else f"no answer ({text})"
+    return text if isinstance(error, HubRefusedError) else f"the hub does not answer ({text})"
 
 
 def _counted(info: _Info) -> ModelDetails:

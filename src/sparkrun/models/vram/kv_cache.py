@@ -30,7 +30,7 @@ class KvCache(msgspec.Struct, frozen=True, kw_only=True):
     fixed_bytes: int = 0
     """What a sequence takes whatever its length."""
     arch: KvArch = "unknown"
-    label: str = "unknown"
+    label: str = "layers and heads not known"
     replicated: bool = False
     """Whether each tensor-parallel rank keeps all of it."""
     kv_heads: int | None = None
