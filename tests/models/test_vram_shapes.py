@@ -114,6 +114,15 @@ def test_latent_attention_beside_linear_layers() -> None:
     assert (found.token_bytes, found.fixed_bytes, found.replicated) == ((512 + 64) * 2 * 7, 20 * state, True)
 
 
+def test_layers_that_share_a_cache_keep_none_of_their_own() -> None:
+    shared = {**GPT_OSS, "num_kv_shared_layers": 4}
+    assert (cache(shared).token_bytes, cache(shared).window_token_bytes) == (2 * 10 * 8 * 64 * 2, 2 * 10 * 8 * 64 * 2)
+
+
+def test_a_kind_of_layer_that_nobody_knows_is_not_guessed() -> None:
+    assert cache({**LLAMA_8B, "layer_types": ["full_attention", "telepathy"]}).token_bytes is None
+
+
 def test_a_state_of_unknown_shape_makes_the_cache_a_floor() -> None:
     found = cache({**QWEN3_NEXT, "linear_key_head_dim": None})
     assert (found.floor, found.fixed_bytes) == (True, 0)

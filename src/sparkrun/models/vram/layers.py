@@ -9,7 +9,7 @@ import msgspec
 
 from sparkrun.models.vram.config_keys import ConfigKeys
 
-LayerKind = Literal["full", "sliding", "recurrent", "none"]
+LayerKind = Literal["full", "sliding", "recurrent", "none", "unknown"]
 """``full``: grows with every token; ``sliding``: grows up to the window; ``recurrent``: a fixed state; ``none``: keeps nothing."""
 
 _STATE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -22,6 +22,9 @@ _LAYER_WORDS: dict[str, LayerKind] = {
     "local_attention": "sliding",
     "chunked_attention": "sliding",
     "linear_attention": "recurrent",
+    "linear": "recurrent",
+    "kda": "recurrent",
+    "gated_deltanet": "recurrent",
     "mamba": "recurrent",
     "mamba2": "recurrent",
     "conv": "recurrent",
@@ -53,6 +56,10 @@ def read_layers(config: ConfigKeys) -> Layers:
     window = config.whole("sliding_window", "sliding_window_size", "attention_chunk_size")
     if not kinds:
         return _alike(config, window)
+    if "unknown" in kinds:
+        return Layers()
+    if shared := config.whole("num_kv_shared_layers"):
+        kinds = kinds[:-shared]  # the last layers read what earlier ones keep (Gemma 3n)
     recurrent = kinds.count("recurrent")
     sliding = kinds.count("sliding") if window else 0
     return Layers(
@@ -91,7 +98,7 @@ def layer_count(config: ConfigKeys) -> int | None:
 def _kinds(config: ConfigKeys) -> list[LayerKind]:
     """The kind of each layer; empty where the config does not tell them apart."""
     if words := config.texts("layer_types", "layers_block_type"):
-        return [_LAYER_WORDS.get(word, "full") for word in words]
+        return [_LAYER_WORDS.get(word, "unknown") for word in words]
     if pattern := config.text("hybrid_override_pattern"):
         return [_HYBRID_LETTERS[letter] for letter in pattern if letter in _HYBRID_LETTERS]
     count = layer_count(config) or 0
