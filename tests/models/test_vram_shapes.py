@@ -181,7 +181,7 @@ def test_no_bound_is_told_where_the_model_might_be_a_mixture() -> None:
 
 
 _ANY: st.SearchStrategy[ConfigValue] = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 10**6) | st.floats(allow_nan=True) | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers(-5, 10**6) | st.sampled_from([10**400, "1e999", "7B"]) | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=5,
 )
@@ -194,6 +194,21 @@ def test_whatever_a_config_holds_there_is_an_answer(config: dict[str, ConfigValu
     for dtype in ("bfloat16", "fp8_ds_mla"):
         total = size_kv_cache(shape, dtype).total_bytes(1000)
         assert total is None or total >= 0
+
+
+_SAID = """
+    model_params model_dtype quantization quant_bits kv_dtype num_layers num_kv_heads head_dim model_type model_max_len kv_lora_rank
+    qk_rope_head_dim compress_ratios index_head_dim layer_types attention_layers recurrent_state_bytes model_vram kv_vram_per_token
+""".split()
+
+
+@given(st.dictionaries(st.sampled_from(_SAID), _ANY, max_size=8), st.sampled_from([{}, QWEN3_NEXT, GEMMA3_27B, DEEPSEEK_V3]))
+def test_whatever_metadata_holds_there_is_an_answer(said: dict[str, ConfigValue], config: Config) -> None:
+    estimate = estimate_memory(MemoryWish(metadata=said, context=1000), details(config, 10**9))
+    assert estimate.weights_gib is None or 0 < estimate.weights_gib < 1e40
+    assert estimate.kv_total_gib is None or estimate.kv_total_gib >= 0
+    assert estimate.complete == (estimate.missing is None)
+    bound_speed(estimate, 273.0)
 
 
 @given(st.integers(1, 10**6), st.sampled_from([LLAMA_8B, GEMMA3_27B, QWEN3_NEXT, DEEPSEEK_V3]))

@@ -7,6 +7,7 @@ import pytest
 from sparkrun.core.bootstrap import Plugins
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.effective import Tiers, parse_overrides
+from sparkrun.core.errors import RecipeError
 from sparkrun.core.recipe import load_recipe_text
 from sparkrun.core.recipe.schema import RecipeSource
 from sparkrun.models.vram.estimate import MemoryWish
@@ -94,6 +95,11 @@ def test_where_a_cache_dtype_comes_from_is_kept_apart(config: SparkrunConfig) ->
 def test_the_split_is_by_ranks_that_share_a_model(config: SparkrunConfig, text: str, ranks: int, split: tuple[int, int]) -> None:
     found = wish(config, text, ranks=ranks)
     assert ((found.tensor_parallel, found.pipeline_parallel), found.unsplit) == (split, None)
+
+
+def test_nothing_is_split_over_less_than_one(config: SparkrunConfig) -> None:
+    with pytest.raises(RecipeError, match="tensor_parallel is 0, less than 1"):
+        wish(config, "runtime: vllm\ndefaults: {tensor_parallel: 0}\n")
 
 
 @pytest.mark.parametrize(

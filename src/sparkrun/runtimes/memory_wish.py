@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from sparkrun.core.effective import EffectiveConfig
+from sparkrun.core.errors import RecipeError
 from sparkrun.core.flags import FlagKind, FlagMap, flag
 from sparkrun.core.placement import node_rule
 from sparkrun.core.recipe import Recipe
@@ -55,7 +56,7 @@ def memory_wish(
     call = engine_call(command or recipe.command or "", runtime.engine)
     beside = literals(call, _BESIDE, {row.key for row in _BESIDE.flags})
     said = _Said(config, {**literals(call, runtime.flag_map, _SPELT), **beside})
-    tensor, pipeline = config.whole("tensor_parallel", 1), config.whole("pipeline_parallel", 1)
+    tensor, pipeline = _size(config, "tensor_parallel"), _size(config, "pipeline_parallel")
     if node_rule(runtime.plugin_name).fills_hosts and tensor * pipeline == 1:
         pipeline = max(ranks, 1)
     origin, dtype = config.origin("kv_cache_dtype"), config.text("kv_cache_dtype")
@@ -97,6 +98,13 @@ def memory_share(
 def shares_in(runtime: RuntimePlugin, command: str | None) -> Mapping[str, str | bool]:
     """Shares of memory that a command itself spells out, words of the user behind ``--`` among them."""
     return literals(engine_call(command, runtime.engine), runtime.flag_map, SHARES) if command else {}
+
+
+def _size(config: EffectiveConfig, key: str) -> int:
+    size = config.whole(key, 1)
+    if size < 1:
+        raise RecipeError(f"{key} is {size}, less than 1", hint=f"set {key} to 1 or more")
+    return size
 
 
 def _quant_name(model: str) -> str | None:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from sparkrun.core.recipe.schema import Values
-from sparkrun.core.values import ConfigValue, number_of
-from sparkrun.models.vram.config_keys import ConfigKeys
+from sparkrun.core.values import ConfigValue
+from sparkrun.models.vram.config_keys import ConfigKeys, finite
 from sparkrun.models.vram.layers import Layers, layer_count, read_layers
 
 _LENGTHS = (
@@ -94,7 +94,7 @@ def with_metadata(found: Architecture, metadata: Values) -> Architecture:
     """The shape with what a recipe's metadata says over it."""
 
     def whole(key: str) -> int | None:
-        number = number_of(metadata.get(key))
+        number = finite(metadata.get(key))
         return int(number) if number is not None and number > 0 else None
 
     said: dict[str, object] = {
@@ -130,12 +130,12 @@ def _kinds_said(found: Layers, metadata: Values, layers: int | None, attention: 
             found = msgspec.structs.replace(found, recurrent=rest, recurrent_bytes=None)
     elif layers and not found.recurrent and not found.sliding:
         found = msgspec.structs.replace(found, full=layers)
-    state = number_of(metadata.get("recurrent_state_bytes"))
+    state = finite(metadata.get("recurrent_state_bytes"))
     return found if state is None or state < 0 else msgspec.structs.replace(found, recurrent_bytes=int(state))
 
 
 def _ratios(value: ConfigValue) -> tuple[float, ...]:
-    found = [number_of(each) for each in value] if isinstance(value, list) else []
+    found = [finite(each) for each in value] if isinstance(value, list) else []
     return tuple(each for each in found if each is not None)
 
 
@@ -220,7 +220,7 @@ def _gguf_kinds(found: Architecture, head: Mapping[str, ConfigValue]) -> Layers:
     """Layers without KV heads are recurrent ones; llama.cpp keeps their state in 4 bytes (``llama_hparams::n_embd_r``, ``n_embd_s``)."""
     kinds, listed = found.kinds, head.get("attention.head_count_kv")
     if isinstance(listed, list):
-        full = sum(1 for heads in listed if number_of(heads))
+        full = sum(1 for heads in listed if finite(heads))
         kinds = Layers(full=full, recurrent=len(listed) - full if "ssm.state_size" in head else 0)
     kernel, inner, state, groups = (_head_number(head, f"ssm.{key}") for key in ("conv_kernel", "inner_size", "state_size", "group_count"))
     if not inner or not state:
@@ -231,4 +231,4 @@ def _gguf_kinds(found: Architecture, head: Mapping[str, ConfigValue]) -> Layers:
 
 
 def _head_number(head: Mapping[str, ConfigValue], key: str) -> int:
-    return int(number_of(head.get(key)) or 0)
+    return int(finite(head.get(key)) or 0)

@@ -9,6 +9,8 @@ import msgspec
 from sparkrun.core.recipe.schema import Values
 from sparkrun.core.values import ConfigValue, number_of
 
+MOST = 1e18
+"""No size, count or length of a model is beyond this."""
 _LANGUAGE_PARTS = ("text_config", "llm_config", "language_config")
 
 
@@ -36,8 +38,8 @@ class ConfigKeys:
         """A number; one that is listed for each layer, or a text, counts by its first or as what it says."""
         value = self.get(*names)
         if isinstance(value, list):
-            value = next((each for each in value if number_of(each)), None)
-        return number_of(value)
+            value = next((each for each in value if finite(each)), None)
+        return finite(value)
 
     def text(self, *names: str) -> str | None:
         """A text."""
@@ -57,13 +59,22 @@ class ConfigKeys:
     def numbers(self, *names: str) -> tuple[float, ...]:
         """A list of numbers."""
         value = self.get(*names)
-        found = [number_of(each) for each in value] if isinstance(value, list) else []
+        found = [finite(each) for each in value] if isinstance(value, list) else []
         return tuple(each for each in found if each is not None)
 
     def part(self, *names: str) -> ConfigKeys | None:
         """A mapping inside."""
         value = self.get(*names)
         return ConfigKeys(value) if isinstance(value, dict) else None
+
+
+def finite(value: ConfigValue) -> float | None:
+    """A number that a model can have; ``None`` for anything else, infinity among it."""
+    try:
+        number = number_of(value)
+    except OverflowError:
+        return None
+    return number if number is not None and -MOST <= number <= MOST else None
 
 
 def parse_json(text: str | bytes) -> Values | None:

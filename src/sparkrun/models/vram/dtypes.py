@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sparkrun.core.values import ConfigValue, number_of
+from sparkrun.core.values import ConfigValue
+from sparkrun.models.vram.config_keys import finite
 
 _FLOAT_BYTES = {"float64": 8.0, "float32": 4.0, "float": 4.0, "float16": 2.0, "half": 2.0, "bfloat16": 2.0, "int16": 2.0}
 _BYTE_BYTES = {"int8": 1.0, "fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e5m2": 1.0, "mxfp8": 1.0, "awq8": 1.0, "uint8": 1.0}
@@ -114,10 +115,10 @@ def parse_params(value: ConfigValue) -> float | None:
         text = value.strip().replace("_", "").upper()
         factor = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}.get(text[-1:], 1.0)
         value = text if factor == 1.0 else text[:-1]
-        number = number_of(value)
-        return None if number is None or not 0 < number * factor < float("inf") else number * factor
-    number = number_of(value)
-    return number if number is not None and 0 < number < float("inf") else None
+        number = finite(value)
+        return None if number is None or number <= 0 else number * factor
+    number = finite(value)
+    return number if number is not None and number > 0 else None
 
 
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}

@@ -6,8 +6,8 @@ import msgspec
 
 from sparkrun.core.limits import MemoryNeed
 from sparkrun.core.recipe.schema import Values
-from sparkrun.core.values import number_of
 from sparkrun.models.vram.architecture import Architecture, with_metadata
+from sparkrun.models.vram.config_keys import finite
 from sparkrun.models.vram.details import ModelDetails
 from sparkrun.models.vram.dtypes import PACKED_KV, canonical_dtype, kv_bytes
 from sparkrun.models.vram.kv_cache import KvCache, size_kv_cache
@@ -181,7 +181,7 @@ def _kv_dtype(wish: MemoryWish, details: ModelDetails, warnings: list[str]) -> s
 
 
 def _token_gb(metadata: Values) -> float | None:
-    number = number_of(metadata.get("kv_vram_per_token"))
+    number = finite(metadata.get("kv_vram_per_token"))
     return number if number is not None and number > 0 else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from sparkrun.core.recipe.schema import Values
-from sparkrun.core.values import number_of
+from sparkrun.models.vram.config_keys import finite
 from sparkrun.models.vram.details import ModelDetails
 from sparkrun.models.vram.dtypes import (
     STORAGE_DTYPES,
@@ -108,5 +108,5 @@ def _dtype(metadata: Values, quantization: str | None, details: ModelDetails, qu
 
 
 def _positive(metadata: Values, key: str) -> float | None:
-    number = number_of(metadata.get(key))
+    number = finite(metadata.get(key))
     return number if number is not None and number > 0 else None
