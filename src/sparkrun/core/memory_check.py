@@ -119,16 +119,11 @@ def budgets_of(case: MemoryCase, host: str, estimate: MemoryEstimate) -> tuple[M
 
 def judge_memory(case: MemoryCase, placement: Placement) -> MemoryVerdict:
     """The verdict on a placed launch, by the GPU on which it is tightest."""
-    estimate = estimate_launch(case, len(placement.slots))
-    tightest = min(
-        ((slot, _of_slot(case, slot, estimate)) for slot in placement.slots),
-        key=lambda found: -1.0 if found[1].allowed_gib is None else found[1].allowed_gib,
-    )
-    slot, budget = tightest
-    verdict = verdict_of(estimate, budget, host=slot.host, problem=case.request.model_answer.problem if case.request.model_answer else None)
-    warnings = dict.fromkeys(
-        (*verdict.warnings, *(text for each in placement.slots for text in _of_slot(case, each, estimate).cap.warnings))
-    )
+    estimate, answer = estimate_launch(case, len(placement.slots)), case.request.model_answer
+    offers = [(slot.host, _of_slot(case, slot, estimate)) for slot in placement.slots]
+    host, budget = min(offers, key=lambda offer: -1.0 if offer[1].allowed_gib is None else offer[1].allowed_gib)
+    verdict = verdict_of(estimate, budget, host=host, problem=answer.problem if answer else None)
+    warnings = dict.fromkeys((*verdict.warnings, *(text for _, each in offers for text in each.cap.warnings)))
     return msgspec.structs.replace(verdict, hosts=tuple(_host_memory(case, placement, estimate)), warnings=tuple(warnings))
 
 
