@@ -22,6 +22,8 @@ TIMEOUT_S = 15.0
 BUDGET_S = 30.0
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _CHUNK_BYTES = 65536
+_LEFT_BEHIND_S = 1.0
+"""How much longer than the deadline a request lives at the most that nobody waits for any more."""
 
 
 class HttpHub:
@@ -39,7 +41,7 @@ class HttpHub:
             raise TimeoutError("the time for asking it is used up")
         limit_s, began = min(self._timeout_s, self._budget_s), time.monotonic()
         try:
-            return _within(limit_s, lambda: _fetch(self._request(path, start, size_bytes), size_bytes, limit_s))
+            return _within(limit_s, lambda: _fetch(self._request(path, start, size_bytes), size_bytes, limit_s + _LEFT_BEHIND_S))
         finally:
             self._budget_s -= time.monotonic() - began
 
