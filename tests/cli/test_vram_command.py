@@ -116,6 +116,14 @@ def test_a_hub_that_does_not_answer_is_told_and_is_no_failure(cli: Cli, tmp_path
     assert "the hub does not answer (Connection refused)" in said.out
 
 
+def test_a_cluster_that_is_offline_asks_no_hub(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid_connections(monkeypatch)
+    assert cli("cluster", "create", "lab", "-H", "a", "--offline", "--default").code == 0
+    (tmp_path / "bare.yaml").write_text("model: org/m\nruntime: vllm\ncontainer: e/v:1\n")
+    said = cli("recipe", "vram", str(tmp_path / "bare.yaml"))
+    assert (said.code, "the hub" in said.out) == (0, False)
+
+
 def test_show_has_the_memory_unless_told_otherwise(cli: Cli, recipe: str) -> None:
     assert "VRAM estimation:" in cli("show", recipe).out
     assert "VRAM estimation:" not in cli("show", recipe, "--no-vram").out

@@ -50,7 +50,7 @@ def vram(
         settings={key: value for key, value in wanted.items() if value is not None},
         auto_detect=not no_auto_detect,
     )
-    report = api.vram(name, options, sctx=state.context(offline=offline))
+    report = api.vram(name, options, sctx=state.context(offline=offline or None))
     if as_json:
         echo_json(report.to_json())
     else:

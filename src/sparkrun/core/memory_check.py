@@ -55,7 +55,7 @@ def known_model(request: Request, facts: Mapping[str, HostFacts], sctx: Sparkrun
         revision=request.recipe.model_revision,
         wish=memory_wish(request.runtime, request.recipe, request.configuration()),
         config=sctx.config,
-        make_hub=sctx.make_hub if ask_hub and not (sctx.offline or (request.cluster and request.cluster.offline)) else None,
+        make_hub=sctx.make_hub if ask_hub and not sctx.offline else None,
         known=_of_hosts(facts),
         own_files=False,
     )

@@ -139,7 +139,7 @@ def report_vram(recipe: Recipe, options: VramOptions, sctx: SparkrunContext) -> 
     config = _configuration(recipe, runtime, options, ground, sctx)
     refuse_sizes(recipe, config)
     wish = memory_wish(runtime, recipe, config, ranks=_ranks(recipe, selection))
-    answer, estimate = _estimate(recipe, wish, options, sctx)
+    answer, estimate = _estimate(recipe, wish, options, _where_allowed(selection, sctx))
     share = None if estimate.wish.kv_cache_bytes is not None else memory_share(runtime, recipe, config, _capacity(ground))
     budget, bandwidth = _budget(ground, share, estimate)
     verdict = verdict_of(estimate, budget, problem=answer.problem)
@@ -191,6 +191,12 @@ def _configuration(recipe: Recipe, runtime: RuntimePlugin, options: VramOptions,
         runtime=runtime.defaults,
     )
     return runtime.configuration(recipe, tiers)
+
+
+def _where_allowed(selection: HostSelection | None, sctx: SparkrunContext) -> SparkrunContext:
+    """The context, offline where the cluster is."""
+    cluster = selection.cluster if selection else None
+    return msgspec.structs.replace(sctx, offline=True) if cluster and cluster.offline and not sctx.online else sctx
 
 
 def _ranks(recipe: Recipe, selection: HostSelection | None) -> int:
