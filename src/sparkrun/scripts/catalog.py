@@ -23,10 +23,11 @@ _HTTP = ("common", "workload", "net", "http")
 _LOCAL = ("common", "workload")
 _DOCKER = ("common", "docker")
 _HUB = ("common", "hub")
+_PLACE = ("common", "hub_place")
 _WAIT = (*_HTTP, "watch")
 SCRIPTS: dict[str, ScriptSpec] = {
     "observe": ScriptSpec(
-        (*_LOCAL, "net", "model", "fabric"),
+        (*_LOCAL, "net", "hub_place", "model", "fabric"),
         ("MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING"),
         ("PORTS", "NAMES", "IMAGES"),
     ),
@@ -66,6 +67,10 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "hub_download": ScriptSpec(
         (*_HUB, "docker"), ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "PYTHON", "ENDPOINT", "LIFELINE"), ("PATTERNS", "IGNORED")
     ),
+    "cache_identity": ScriptSpec(_PLACE, ("HF_HOME_OVERRIDE", "MARK")),
+    "model_cache": ScriptSpec(_PLACE, ("HF_HOME_OVERRIDE", "MARK")),
+    "model_verify": ScriptSpec(("common",), ("HUB", "JOBS", "LIFELINE"), ("WANTED",)),
+    "model_change": ScriptSpec(_PLACE, ("HUB", "PIN", "NOTE", "UNPIN"), ("REMOVE", "MISSING")),
     "docker_exec": ScriptSpec(
         _DOCKER,
         ("NAME", "COMMAND", "USER_NAME", "FOLDER", "TIMEOUT_S", "HEAD", "TAIL", "LIFELINE", "CACHE"),

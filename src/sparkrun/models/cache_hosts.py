@@ -1,0 +1,189 @@
+"""Looking at the hub caches of hosts, reading their files, changing them: one script each, all hosts at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from sparkrun.core.facts import Unreachable
+from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
+from sparkrun.core.shared_caches import groups_of
+from sparkrun.models.cache_rules import Check, RemovalPlan
+from sparkrun.models.hub_cache import CachedModel, HubCache, parse_cache
+from sparkrun.orchestration.observe import CONNECT_TIMEOUT_S, unreachable_of
+from sparkrun.orchestration.streams import Stream, stream_all
+from sparkrun.utils.shell import Section, parse_answers
+
+LOOK_TIMEOUT_S = 120
+"""A cache on a slow share, with nothing of it in memory, is walked for minutes rather than seconds."""
+READ_BACK_TIMEOUT_S = 20
+CHANGE_TIMEOUT_S = 3600
+"""Removing hundreds of gigabytes takes its time on some file systems."""
+PROGRESS_S = 1.0
+
+Verdict = Literal["ok", "wrong", "unreadable"]
+
+
+class SharedCache(msgspec.Struct, frozen=True):
+    """One physical cache, and the hosts that use it. ``cache`` is how the host sees it that acts for all: one that may write, if any."""
+
+    hosts: tuple[str, ...]
+    cache: HubCache
+
+    @property
+    def name(self) -> str:
+        """The hosts, for a message."""
+        return ", ".join(self.hosts)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What reading a blob came to. ``expected_bytes`` where its length is wrong and the right one is known."""
+
+    path: str
+    verdict: Verdict
+    expected_bytes: int | None = None
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """What a change did. ``kept``: why something that was to go is still there, by path. ``reason``: why nothing was done."""
+
+    removed: tuple[str, ...] = ()
+    kept: Mapping[str, str] = {}
+    done: bool = False
+    """Whether a pin was set or lifted."""
+    reason: str | None = None
+    hint: str | None = None
+
+
+def look_at_caches(hosts: Sequence[str], hf_home: str, runner: HostRunner) -> tuple[tuple[SharedCache, ...], tuple[Unreachable, ...]]:
+    """Every physical cache of these hosts once, in their order, and the hosts that could not tell.
+
+    ``hf_home`` is where hosts keep models, when it is not for them to say. A cache on a network file system that has no marker gets one
+    if it can be written; the other hosts are asked then whether they read it too.
+    """
+    call = ScriptCall("model_cache", {"HF_HOME_OVERRIDE": hf_home, "MARK": "1"}, connect_timeout_s=CONNECT_TIMEOUT_S)
+    results = runner.run_all([(host, call) for host in hosts], timeout_s=LOOK_TIMEOUT_S)
+    seen = {result.host: cache for result in results if (cache := _cache_of(result)) is not None}
+    silent = tuple(_silent(result) for result in results if result.host not in seen)
+    ids = _read_back(seen, hf_home, runner) if len(seen) > 1 and any(cache.marked for cache in seen.values()) else {}
+    groups = groups_of({host: ids.get(host, cache.cache_id) for host, cache in seen.items()})
+    return tuple(SharedCache(group, _actor([seen[host] for host in group])) for group in groups), silent
+
+
+def verify_files(
+    tasks: Mapping[str, tuple[str, Sequence[Check]]], runner: HostRunner, on_bytes: Callable[[int, float], None]
+) -> dict[str, tuple[Finding, ...] | Unreachable]:
+    """Read files and compare: by host, the hub's folder and what to check there. ``on_bytes`` hears how much all have read, after how many
+    seconds. A host that fails has read nothing."""
+    heard: dict[str, list[str]] = {host: [] for host in tasks}
+    progress = _Progress(on_bytes)
+    streams = [
+        Stream(host, _verify_call(hub, checks), lambda line, host=host: progress.take(host, line, heard[host]))  # type: ignore[misc]
+        for host, (hub, checks) in tasks.items()
+    ]
+    results = stream_all(streams, runner, timeout_s=None) if streams else ()
+    return {result.host: _findings(result, "\n".join(heard[result.host])) for result in results}
+
+
+def change_caches(calls: Iterable[tuple[str, ScriptCall]], runner: HostRunner) -> tuple[Changed, ...]:
+    """Do it; results in the order of ``calls``."""
+    return tuple(_changed(result) for result in runner.run_all(calls, timeout_s=CHANGE_TIMEOUT_S))
+
+
+def removal_call(cache: HubCache, plans: Iterable[RemovalPlan], folders: Mapping[str, str]) -> ScriptCall:
+    """Remove what was planned. ``folders`` are those of the models, by id."""
+    chosen = tuple(plans)
+    remove = tuple(f"{removal.inode} {removal.path}" for plan in chosen for removal in plan.removals)
+    missing = tuple(f"{folders[plan.repo]} {file}" for plan in chosen for file in plan.missing)
+    return ScriptCall("model_change", {"HUB": cache.hub, "REMOVE": remove, "MISSING": missing})
+
+
+def pin_call(cache: HubCache, model: CachedModel, note: str) -> ScriptCall:
+    """Pin a model; ``note`` is one line of JSON (``Pin``)."""
+    return ScriptCall("model_change", {"HUB": cache.hub, "PIN": model.folder, "NOTE": note})
+
+
+def unpin_call(cache: HubCache, model: CachedModel) -> ScriptCall:
+    """Lift a pin."""
+    return ScriptCall("model_change", {"HUB": cache.hub, "UNPIN": model.folder})
+
+
+def _cache_of(result: RemoteResult) -> HubCache | None:
+    section = parse_answers(result.stdout).section("CACHE")
+    return parse_cache(result.host, section) if result.ok and section.complete else None
+
+
+def _silent(result: RemoteResult) -> Unreachable:
+    return Unreachable(result.host, "the look at its cache was cut off") if result.ok else unreachable_of(result)
+
+
+def _read_back(seen: Mapping[str, HubCache], hf_home: str, runner: HostRunner) -> dict[str, str]:
+    call = ScriptCall("cache_identity", {"HF_HOME_OVERRIDE": hf_home}, connect_timeout_s=CONNECT_TIMEOUT_S)
+    results = runner.run_all([(host, call) for host in seen], timeout_s=READ_BACK_TIMEOUT_S)
+    told = {result.host: parse_answers(result.stdout).section("CACHE").text("CACHE_ID") for result in results if result.ok}
+    return {host: text for host, text in told.items() if text}
+
+
+def _actor(caches: Sequence[HubCache]) -> HubCache:
+    return next((cache for cache in caches if cache.writable), caches[0])
+
+
+def _verify_call(hub: str, checks: Iterable[Check]) -> ScriptCall:
+    wanted = tuple(f"{check.kind} {check.value} {check.path}" for check in checks)
+    return ScriptCall("model_verify", {"HUB": hub, "WANTED": wanted, "LIFELINE": "1"}, connect_timeout_s=CONNECT_TIMEOUT_S)
+
+
+def _findings(result: RemoteResult, text: str) -> tuple[Finding, ...] | Unreachable:
+    told = msgspec.structs.replace(result, stdout=text)
+    section = parse_answers(text).section("VERIFY")
+    if not told.ok or not section.complete:
+        return _silent(told) if not told.ok else Unreachable(told.host, "reading its cache was cut off")
+    return tuple(finding for key, value in section.pairs if (finding := _finding(key, value)))
+
+
+def _finding(key: str, value: str) -> Finding | None:
+    match key:
+        case "OK":
+            return Finding(value, "ok")
+        case "WRONG":
+            return Finding(value, "wrong")
+        case "UNREADABLE":
+            return Finding(value, "unreadable")
+        case "SIZE":
+            size, _blank, path = value.partition(" ")
+            return Finding(path, "wrong", int(size))
+    return None
+
+
+def _changed(result: RemoteResult) -> Changed:
+    section: Section = parse_answers(result.stdout).section("CHANGE")
+    kept = dict(text.split("\t", 1) for text in section.all("KEPT") if "\t" in text)
+    done = section.text("PINNED") == "1" or section.text("UNPINNED") == "1"
+    if result.ok and section.complete:
+        return Changed(section.all("REMOVED"), kept, done)
+    silent = unreachable_of(result) if not result.ok else Unreachable(result.host, "the change was cut off")
+    return Changed(section.all("REMOVED"), kept, done, silent.reason, silent.hint)
+
+
+class _Progress:
+    """Adds up what hosts have read, and tells it now and then."""
+
+    def __init__(self, on_bytes: Callable[[int, float], None]) -> None:
+        self._on_bytes = on_bytes
+        self._begun = self._told = time.monotonic()
+        self._by_host: dict[str, int] = {}
+
+    def take(self, host: str, line: str, kept: list[str]) -> None:
+        """A line of a host."""
+        key, _equals, value = line.partition("=")
+        if key != "BYTES" or not value.isdecimal():
+            kept.append(line)
+            return
+        self._by_host[host] = int(value)
+        now = time.monotonic()
+        if now - self._told >= PROGRESS_S:
+            self._told = now
+            self._on_bytes(sum(self._by_host.values()), now - self._begun)
