@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Interrupted,
         LaunchFailedError,
         ModelMissingError,
+        NotCachedError,
         NotReadyError,
         PlacementError,
         PluginError,
@@ -60,6 +61,28 @@ if TYPE_CHECKING:
     )
     from sparkrun.api._fabric import FabricHostReport, FabricPortReport, FabricReport, fabric
     from sparkrun.api._launch import build, plan, plan_build, run, stage
+    from sparkrun.api._model_cache import (
+        delete_model,
+        inspect_model,
+        model_cache,
+        pin_model,
+        prune_models,
+        repair_model,
+        unpin_model,
+        verify_models,
+    )
+    from sparkrun.api._model_cache_results import (
+        CacheChange,
+        CacheReport,
+        ModelCacheChange,
+        ModelCacheReport,
+        ModelChange,
+        ModelReport,
+        RemovalReport,
+        Verification,
+        WrongFile,
+    )
+    from sparkrun.api._model_look import CacheOptions
     from sparkrun.api._ops import LogLine, check_job, logs, status, stop, stop_all
     from sparkrun.api._profiles import benchmark_profile, benchmark_profiles
     from sparkrun.api._recipe_checks import export, fail_on, schema, validate
@@ -99,12 +122,20 @@ __getattr__ = lazy_names(
             AlreadyRunningError AmbiguousWorkloadError BuildFailedError ConfigError DockerUnavailableError
             EngineDiedError EngineMissingError
             ExecutorUnavailableError HostCommandError HostUnreachableError HostsBusyError HostsError IncompatibleHardwareError Interrupted
-            ImageMissingError LaunchFailedError ModelMissingError NotReadyError PlacementError PluginError PortInUseError RecipeError
+            ImageMissingError LaunchFailedError ModelMissingError NotCachedError NotReadyError PlacementError PluginError PortInUseError
+            RecipeError
             RecipeNotFoundError RecipeSyntaxError SparkrunError StateError StopFailedError UnknownPlaceholderError
             UnknownWorkloadError UsageError
         """,
         "sparkrun.api._fabric": "FabricHostReport FabricPortReport FabricReport fabric",
         "sparkrun.api._launch": "build plan plan_build run stage",
+        "sparkrun.api._model_cache": """
+            delete_model inspect_model model_cache pin_model prune_models repair_model unpin_model verify_models
+        """,
+        "sparkrun.api._model_cache_results": """
+            CacheChange CacheReport ModelCacheChange ModelCacheReport ModelChange ModelReport RemovalReport Verification WrongFile
+        """,
+        "sparkrun.api._model_look": "CacheOptions",
         "sparkrun.api._ops": "LogLine check_job logs status stop stop_all",
         "sparkrun.api._profiles": "benchmark_profile benchmark_profiles",
         "sparkrun.api._recipe_checks": "export fail_on schema validate",
@@ -143,6 +174,9 @@ __all__ = [
     "BrokenRecipe",
     "BuildFailedError",
     "BuildResult",
+    "CacheChange",
+    "CacheOptions",
+    "CacheReport",
     "CatalogItem",
     "CatalogQuery",
     "CatalogResult",
@@ -181,8 +215,13 @@ __all__ = [
     "LogLine",
     "LogView",
     "MemoryExceededError",
+    "ModelCacheChange",
+    "ModelCacheReport",
+    "ModelChange",
     "ModelMissingError",
+    "ModelReport",
     "NodeCountError",
+    "NotCachedError",
     "NotReadyError",
     "PendingOp",
     "Placement",
@@ -199,6 +238,7 @@ __all__ = [
     "RegistryEntry",
     "RegistryInfo",
     "RegistryManager",
+    "RemovalReport",
     "Report",
     "RunOptions",
     "RunResult",
@@ -219,8 +259,10 @@ __all__ = [
     "Unreachable",
     "UpdateResult",
     "UsageError",
+    "Verification",
     "Workload",
     "WorkloadFacts",
+    "WrongFile",
     "benchmark_profile",
     "benchmark_profiles",
     "build",
@@ -228,6 +270,7 @@ __all__ = [
     "create_cluster",
     "default_cluster",
     "delete_cluster",
+    "delete_model",
     "endpoint_of",
     "export",
     "fabric",
@@ -235,14 +278,19 @@ __all__ = [
     "get_cluster",
     "infer_hardware",
     "inspect_cluster",
+    "inspect_model",
     "label_of",
     "list_clusters",
     "logs",
     "make_context",
+    "model_cache",
+    "pin_model",
     "plan",
     "plan_build",
+    "prune_models",
     "recipe_json",
     "registries",
+    "repair_model",
     "run",
     "schedule",
     "schema",
@@ -253,6 +301,8 @@ __all__ = [
     "status",
     "stop",
     "stop_all",
+    "unpin_model",
     "update_cluster",
     "validate",
+    "verify_models",
 ]

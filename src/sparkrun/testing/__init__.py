@@ -3,5 +3,6 @@
 from sparkrun.testing.cluster import FakeCluster
 from sparkrun.testing.docker import FakeContainer, FakeDocker
 from sparkrun.testing.host import FakeHost, FakeProcess
+from sparkrun.testing.hub import FakeHub
 
-__all__ = ["FakeCluster", "FakeContainer", "FakeDocker", "FakeHost", "FakeProcess"]
+__all__ = ["FakeCluster", "FakeContainer", "FakeDocker", "FakeHost", "FakeHub", "FakeProcess"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from sparkrun.core.remote import Params, ScriptCall
 from sparkrun.testing.answers import lines, section
 from sparkrun.testing.docker import FakeDocker
+from sparkrun.testing.hub import CACHE_SCRIPTS, FakeHub
 
 GIB = 1024**3
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -40,7 +41,7 @@ class FakeHost:
     """State that a test sets up, and ``answer``: what the real script would print.
 
     ``refuse(script)`` lets a script fail; ``dies_with`` is the exit code with which the next engine ends instead of becoming ready.
-    ``fabric`` is what it answers about its network.
+    ``fabric`` is what it answers about its network, ``cache`` its models of the hub as the commands on caches see them.
     """
 
     def __init__(self, name: str, *, gpus: int = 0, memory_bytes: int = 121 * GIB) -> None:
@@ -55,6 +56,7 @@ class FakeHost:
         self.hf_home = ""
         self.tuning: dict[str, str] = {}
         """Tuning configs by path below their engine's folder: SHA-256."""
+        self.cache = FakeHub(self.hub, f"local:{name}:1:2")
         self.arriving: set[str] = set()
         self.reaches: set[str] = set()
         """Hosts that it can log in to."""
@@ -88,6 +90,8 @@ class FakeHost:
             hook()
         if call.name in self._refused:
             return 1, lines({"MESSAGE": self._refused[call.name]})
+        if call.name in CACHE_SCRIPTS:
+            return self.cache.answer(call)
         handler: Callable[[ScriptCall], tuple[int, str]] = self.docker.answers(call.name) or getattr(self, f"_{call.name}")
         return handler(call)
 
@@ -256,4 +260,5 @@ def _identity(host: FakeHost) -> dict[str, str]:
         "SPARKRUN_CACHE": "/home/spark/.cache/sparkrun",
         "HF_HUB_CACHE": host.hub,
         "HF_CACHE": host.hf_home,
+        "HF_CACHE_ID": host.cache.cache_id,
     }
