@@ -60,6 +60,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from sparkrun.api._fabric import FabricHostReport, FabricPortReport, FabricReport, fabric
+    from sparkrun.api._image_cache import delete_image, image_cache, inspect_image, pin_image, prune_images, unpin_image, verify_images
+    from sparkrun.api._image_cache_results import ImageCacheChange, ImageCacheReport, ImageChange, ImageCopy, ImageHostReport, ImageReport
     from sparkrun.api._launch import build, plan, plan_build, run, stage
     from sparkrun.api._model_cache import (
         delete_model,
@@ -129,6 +131,10 @@ __getattr__ = lazy_names(
         """,
         "sparkrun.api._fabric": "FabricHostReport FabricPortReport FabricReport fabric",
         "sparkrun.api._launch": "build plan plan_build run stage",
+        "sparkrun.api._image_cache": "delete_image image_cache inspect_image pin_image prune_images unpin_image verify_images",
+        "sparkrun.api._image_cache_results": """
+            ImageCacheChange ImageCacheReport ImageChange ImageCopy ImageHostReport ImageReport
+        """,
         "sparkrun.api._model_cache": """
             delete_model inspect_model model_cache pin_model prune_models repair_model unpin_model verify_models
         """,
@@ -202,7 +208,13 @@ __all__ = [
     "HostUnreachableError",
     "HostsBusyError",
     "HostsError",
+    "ImageCacheChange",
+    "ImageCacheReport",
+    "ImageChange",
+    "ImageCopy",
+    "ImageHostReport",
     "ImageMissingError",
+    "ImageReport",
     "IncompatibleHardwareError",
     "InferredHardware",
     "InsufficientCapacity",
@@ -270,23 +282,28 @@ __all__ = [
     "create_cluster",
     "default_cluster",
     "delete_cluster",
+    "delete_image",
     "delete_model",
     "endpoint_of",
     "export",
     "fabric",
     "fail_on",
     "get_cluster",
+    "image_cache",
     "infer_hardware",
     "inspect_cluster",
+    "inspect_image",
     "inspect_model",
     "label_of",
     "list_clusters",
     "logs",
     "make_context",
     "model_cache",
+    "pin_image",
     "pin_model",
     "plan",
     "plan_build",
+    "prune_images",
     "prune_models",
     "recipe_json",
     "registries",
@@ -301,8 +318,10 @@ __all__ = [
     "status",
     "stop",
     "stop_all",
+    "unpin_image",
     "unpin_model",
     "update_cluster",
     "validate",
+    "verify_images",
     "verify_models",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -32,9 +33,9 @@ class Scope(msgspec.Struct, frozen=True):
         return self.selection.hosts
 
     @property
-    def here_by_default(self) -> bool:
-        """Whether nobody named a host, so that this machine is meant."""
-        return self.selection.origin == OURSELVES
+    def cluster(self) -> str | None:
+        """The saved cluster whose hosts these are."""
+        return self.selection.cluster.name if self.selection.cluster else None
 
 
 class Users(msgspec.Struct, frozen=True):
@@ -79,6 +80,12 @@ def users_of(status: ClusterStatus) -> Users:
 def moment(epoch_s: float | None) -> str | None:
     """Seconds of the epoch as ISO 8601 in UTC."""
     return None if epoch_s is None else datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="seconds")
+
+
+def pinned_by(sctx: SparkrunContext) -> tuple[str, str]:
+    """Who pins something, ``user@machine``, and when."""
+    who = f"{sctx.config.env.get('USER') or 'somebody'}@{platform.node()}"
+    return who, datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _why_unknown(host: Unreachable) -> str:

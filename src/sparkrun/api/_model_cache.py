@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import platform
-from datetime import UTC, datetime
-
 import msgspec
 
-from sparkrun.api._cache_scope import model_users
+from sparkrun.api._cache_scope import model_users, pinned_by
 from sparkrun.api._model_cache_results import ModelCacheChange, ModelCacheReport
 from sparkrun.api._model_change import Draft, carry_out, set_pins
 from sparkrun.api._model_look import CacheOptions, Told, holding, look_at, report_of
@@ -92,9 +89,8 @@ def prune_models(
 
 def pin_model(model: str, options: CacheOptions = CacheOptions(), *, reason: str = "", sctx: SparkrunContext) -> ModelCacheChange:
     """Protect a model in all caches from ``delete_model``, ``prune_models`` and ``repair_model``."""
-    who = f"{sctx.config.env.get('USER') or 'somebody'}@{platform.node()}"
-    pin = Pin(by=who, at=datetime.now(UTC).isoformat(timespec="seconds"), reason=reason)
-    note = msgspec.json.encode(pin).decode()
+    by, at = pinned_by(sctx)
+    note = msgspec.json.encode(Pin(by=by, at=at, reason=reason)).decode()
     look = look_at(options, sctx)
     return set_pins("pin", holding(look, model), look, lambda cache, found: pin_call(cache, found, note))
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from sparkrun.api._cache_scope import Users, model_users
-from sparkrun.api._model_cache_results import Action, CacheChange, ModelCacheChange, ModelChange, RemovalReport
+from sparkrun.api._model_cache_results import Action, CacheChange, ModelCacheChange, ModelChange, Outcome, RemovalReport
 from sparkrun.api._model_look import Look
 from sparkrun.core.facts import Unreachable
 from sparkrun.core.remote import ScriptCall
-from sparkrun.models.cache_hosts import Changed, SharedCache, change_caches, removal_call
+from sparkrun.models.cache_hosts import SharedCache, removal_call
 from sparkrun.models.cache_rules import RemovalPlan, freed_bytes
 from sparkrun.models.hub_cache import CachedModel, HubCache
+from sparkrun.orchestration.host_changes import Changed, change_hosts
 
 MakeCall = Callable[[HubCache, CachedModel], ScriptCall]
 
@@ -40,7 +41,7 @@ def carry_out(draft: Draft, look: Look, *, apply: bool) -> ModelCacheChange:
         action=draft.action,
         applied=apply,
         origin=look.scope.selection.origin,
-        cluster=look.cluster,
+        cluster=look.scope.cluster,
         caches=tuple(
             _cache_change(shared, plans, users, done.get(shared.hosts[0])) for shared, plans in zip(draft.caches, draft.plans, strict=True)
         ),
@@ -51,12 +52,12 @@ def carry_out(draft: Draft, look: Look, *, apply: bool) -> ModelCacheChange:
 def set_pins(action: Action, caches: Sequence[SharedCache], look: Look, make_call: MakeCall) -> ModelCacheChange:
     """Pin or unpin the one model of each of these caches."""
     calls = [(shared.cache.host, make_call(shared.cache, shared.cache.models[0])) for shared in caches]
-    done = change_caches(calls, look.scope.sctx.runner)
+    done = change_hosts(calls, look.scope.sctx.runner)
     return ModelCacheChange(
         action=action,
         applied=True,
         origin=look.scope.selection.origin,
-        cluster=look.cluster,
+        cluster=look.scope.cluster,
         caches=tuple(_pin_change(action, shared, changed) for shared, changed in zip(caches, done, strict=True)),
         unreachable=look.unreachable,
     )
@@ -77,14 +78,13 @@ def _remove(draft: Draft, allowed: Sequence[Sequence[RemovalPlan]], look: Look) 
     acting = [(shared, plans) for shared, plans in zip(draft.caches, allowed, strict=True) if plans]
     folders = {model.repo: model.folder for shared, _plans in acting for model in shared.cache.models}
     calls = [(shared.cache.host, removal_call(shared.cache, plans, folders)) for shared, plans in acting]
-    done = change_caches(calls, look.scope.sctx.runner)
+    done = change_hosts(calls, look.scope.sctx.runner)
     return {shared.hosts[0]: changed for (shared, _plans), changed in zip(acting, done, strict=True)}
 
 
 def _cache_change(shared: SharedCache, plans: Sequence[RemovalPlan], users: Users, done: Changed | None) -> CacheChange:
-    failed = Unreachable(shared.cache.host, done.reason, done.hint) if done and done.reason else None
     changes = (_model_change(plan, shared, refusal(plan.repo, shared, users), done) for plan in plans if plan.removals)
-    return CacheChange(hosts=shared.hosts, hub=shared.cache.hub, models=tuple(changes), failed=failed)
+    return CacheChange(hosts=shared.hosts, hub=shared.cache.hub, models=tuple(changes), failed=done.failed if done else None)
 
 
 def _model_change(plan: RemovalPlan, shared: SharedCache, refused: str | None, done: Changed | None) -> ModelChange:
@@ -103,16 +103,14 @@ def _model_change(plan: RemovalPlan, shared: SharedCache, refused: str | None, d
 
 
 def _removal_report(path: str, why: str, disk_bytes: int, done: Changed | None) -> RemovalReport:
-    if done is None:
-        return RemovalReport(path=path, why=why, disk_bytes=disk_bytes, outcome="planned")
-    if path in done.removed:
-        return RemovalReport(path=path, why=why, disk_bytes=disk_bytes, outcome="removed")
-    reason = done.kept.get(path) or done.reason or "its host did not say"
-    return RemovalReport(path=path, why=why, disk_bytes=disk_bytes, outcome="kept", reason=reason)
+    reason = done.reason(path) if done else None
+    outcome: Outcome = "planned" if done is None else "removed" if reason is None else "kept"
+    return RemovalReport(path=path, why=why, disk_bytes=disk_bytes, outcome=outcome, reason=reason)
 
 
 def _pin_change(action: Action, shared: SharedCache, changed: Changed) -> CacheChange:
     (model,) = shared.cache.models
-    failed = Unreachable(shared.cache.host, changed.reason, changed.hint) if changed.reason else None
-    pinned = (model.pin is not None) if changed.reason else action == "pin"
-    return CacheChange(hosts=shared.hosts, hub=shared.cache.hub, models=(ModelChange(model=model.repo, pinned=pinned),), failed=failed)
+    pinned = (model.pin is not None) if changed.failed else action == "pin"
+    return CacheChange(
+        hosts=shared.hosts, hub=shared.cache.hub, models=(ModelChange(model=model.repo, pinned=pinned),), failed=changed.failed
+    )

@@ -45,12 +45,6 @@ class Look(msgspec.Struct, frozen=True):
     caches: tuple[SharedCache, ...]
     unreachable: tuple[Unreachable, ...]
 
-    @property
-    def cluster(self) -> str | None:
-        """The saved cluster whose hosts these are."""
-        cluster = self.scope.selection.cluster
-        return cluster.name if cluster else None
-
 
 def look_at(options: CacheOptions, sctx: SparkrunContext) -> Look:
     """All caches of the hosts. Raises ``HostsError``."""
@@ -83,7 +77,7 @@ def report_of(look: Look, caches: Iterable[SharedCache], told: Told = Told()) ->
     """These caches as a report."""
     return ModelCacheReport(
         origin=look.scope.selection.origin,
-        cluster=look.cluster,
+        cluster=look.scope.cluster,
         caches=tuple(_cache_report(shared, [_model_report(model, shared, told) for model in shared.cache.models]) for shared in caches),
         unreachable=(*look.unreachable, *told.silent),
     )

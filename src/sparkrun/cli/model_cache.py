@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sparkrun.cli.lazy import Entry, LazyGroup
-from sparkrun.cli.options import echo_json, host_options, hosts_of, json_option
+from sparkrun.cli.options import apply_option, echo_json, host_options, hosts_of, json_option, say_where
 from sparkrun.cli.recipe_names import CachedModelName
 from sparkrun.cli.state import CliState
 
@@ -34,22 +34,11 @@ def cache_options(command: F) -> F:
     return host_options(where(json_option(command)))
 
 
-def apply_option(command: F) -> F:
-    """``--apply``."""
-    return click.option("--apply", is_flag=True, help="Do it; without this, only tell what would go.")(command)
-
-
 def options_of(hosts: tuple[str, ...], hosts_file: str | None, cluster: str | None, cache_dir: str | None) -> CacheOptions:
     """The shared options as one value."""
     from sparkrun.api import CacheOptions
 
     return CacheOptions(hosts_of(hosts, hosts_file, cluster), cache_dir)
-
-
-def say_where(origin: str) -> None:
-    """That nobody named a host."""
-    if origin == "this machine":
-        click.echo("Note: no hosts named and no default cluster: this machine", err=True)
 
 
 @click.group(cls=LazyGroup, entries=_COMMANDS)

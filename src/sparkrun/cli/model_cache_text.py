@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
-from sparkrun.api import CacheReport, ModelCacheChange, ModelCacheReport, ModelChange, ModelReport, Unreachable, Verification
+from sparkrun.api import CacheReport, ModelCacheChange, ModelCacheReport, ModelChange, ModelReport, Verification
+from sparkrun.cli.cache_text import NOTHING, age_text, joined_blocks, room_text, unknown_lines
 from sparkrun.cli.tables import columns
 from sparkrun.utils.text import counted, printable, size_text
 
 _TITLES = ("MODEL", "SIZE", "LAST USED", "PIN", "STATE")
-_NOTHING = "-"
 _MOST_SHOWN = 20
 """How many parts of one model a plan lists; the rest is counted."""
 
 
 def report_text(report: ModelCacheReport, *, details: bool = False) -> str:
     """The caches one after the other, each with its models; last what is unknown."""
-    return _text([*(_cache_lines(cache, details=details) for cache in report.caches), _unknown(report.unreachable)])
+    return joined_blocks([*(_cache_lines(cache, details=details) for cache in report.caches), unknown_lines(report.unreachable)])
 
 
 def verify_text(report: ModelCacheReport) -> str:
     """What reading came to, one line a model and one for each thing that is wrong."""
-    return _text([*(_verify_lines(cache) for cache in report.caches), _unknown(report.unreachable)])
+    return joined_blocks([*(_verify_lines(cache) for cache in report.caches), unknown_lines(report.unreachable)])
 
 
 def change_text(change: ModelCacheChange) -> str:
     """What went or would go, and what that frees."""
-    return _text([*_change_blocks(change), _unknown(change.unreachable), _summary(change)])
-
-
-def _text(blocks: list[list[str]]) -> str:
-    """With an empty line between blocks. Names come from repositories: none of them gets to steer the terminal."""
-    return "\n\n".join("\n".join(printable(line) for line in block) for block in blocks if block)
-
-
-def _unknown(hosts: tuple[Unreachable, ...]) -> list[str]:
-    lines = []
-    for host in hosts:
-        lines += [f"Unknown: {host.host} ({host.reason})", *(f"  hint: {line}" for line in (host.hint or "").splitlines())]
-    return lines
+    return joined_blocks([*_change_blocks(change), unknown_lines(change.unreachable), _summary(change)])
 
 
 def _cache_lines(cache: CacheReport, *, details: bool) -> list[str]:
@@ -53,21 +40,15 @@ def _cache_lines(cache: CacheReport, *, details: bool) -> list[str]:
 
 def _title(cache: CacheReport) -> str:
     hosts = ", ".join(cache.hosts) + (" (one cache)" if cache.shared else "")
+    room = room_text(cache.free_bytes, cache.total_bytes)
     if not cache.here:
-        return f"{hosts}: {cache.hub} is not there yet{_room(cache)}"
+        return f"{hosts}: {cache.hub} is not there yet{room}"
     writable = "" if cache.writable else ", not writable for this user"
-    return f"{hosts}: {cache.hub} — {counted(len(cache.models), 'model')}, {size_text(cache.disk_bytes)}{_room(cache)}{writable}"
-
-
-def _room(cache: CacheReport) -> str:
-    if cache.free_bytes is None:
-        return ""
-    total = f" of {size_text(cache.total_bytes)}" if cache.total_bytes else ""
-    return f", {size_text(cache.free_bytes)}{total} free"
+    return f"{hosts}: {cache.hub} — {counted(len(cache.models), 'model')}, {size_text(cache.disk_bytes)}{room}{writable}"
 
 
 def _row(model: ModelReport) -> tuple[str, ...]:
-    return (model.model, size_text(model.disk_bytes), _age(model.last_used_at), "yes" if model.pin else _NOTHING, _state(model))
+    return (model.model, size_text(model.disk_bytes), age_text(model.last_used_at), "yes" if model.pin else NOTHING, _state(model))
 
 
 def _state(model: ModelReport) -> str:
@@ -80,23 +61,13 @@ def _state(model: ModelReport) -> str:
     return "whole" + (f", {waste} to prune" if waste else "")
 
 
-def _age(moment: str | None) -> str:
-    if moment is None:
-        return _NOTHING
-    seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
-    for unit, factor in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= factor:
-            return f"{counted(int(seconds // factor), unit)} ago"
-    return "just now"
-
-
 def _details(model: ModelReport) -> Iterator[str]:
-    yield f"  {model.model}: {size_text(model.disk_bytes)}, last used {_age(model.last_used_at)}, {_state(model)}"
+    yield f"  {model.model}: {size_text(model.disk_bytes)}, last used {age_text(model.last_used_at)}, {_state(model)}"
     if model.linked_to:
         yield f"    its folder is a link to {model.linked_to}"
     if model.pin:
         reason = f": {model.pin.reason}" if model.pin.reason else ""
-        yield f"    pinned by {model.pin.by or 'somebody'} {_age(model.pin.at or None)}{reason}"
+        yield f"    pinned by {model.pin.by or 'somebody'} {age_text(model.pin.at)}{reason}"
     if model.used_by:
         yield f"    used by {', '.join(model.used_by)}"
     for snapshot in model.snapshots:
@@ -130,7 +101,7 @@ def _extent(found: Verification) -> str:
 
 
 def _size(size_bytes: int | None) -> str:
-    return _NOTHING if size_bytes is None else size_text(size_bytes)
+    return NOTHING if size_bytes is None else size_text(size_bytes)
 
 
 def _change_blocks(change: ModelCacheChange) -> Iterator[list[str]]:

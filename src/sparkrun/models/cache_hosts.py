@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -13,16 +12,13 @@ from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
 from sparkrun.core.shared_caches import groups_of
 from sparkrun.models.cache_rules import Check, RemovalPlan
 from sparkrun.models.hub_cache import CachedModel, HubCache, parse_cache
+from sparkrun.orchestration.host_reading import OnBytes, read_on_hosts
 from sparkrun.orchestration.observe import CONNECT_TIMEOUT_S, unreachable_of
-from sparkrun.orchestration.streams import Stream, stream_all
-from sparkrun.utils.shell import Section, parse_answers
+from sparkrun.utils.shell import parse_answers
 
 LOOK_TIMEOUT_S = 120
 """A cache on a slow share, with nothing of it in memory, is walked for minutes rather than seconds."""
 READ_BACK_TIMEOUT_S = 20
-CHANGE_TIMEOUT_S = 3600
-"""Removing hundreds of gigabytes takes its time on some file systems."""
-PROGRESS_S = 1.0
 
 Verdict = Literal["ok", "wrong", "unreadable"]
 
@@ -47,17 +43,6 @@ class Finding(msgspec.Struct, frozen=True):
     expected_bytes: int | None = None
 
 
-class Changed(msgspec.Struct, frozen=True):
-    """What a change did. ``kept``: why something that was to go is still there, by path. ``reason``: why nothing was done."""
-
-    removed: tuple[str, ...] = ()
-    kept: Mapping[str, str] = {}
-    done: bool = False
-    """Whether a pin was set or lifted."""
-    reason: str | None = None
-    hint: str | None = None
-
-
 def look_at_caches(hosts: Sequence[str], hf_home: str, runner: HostRunner) -> tuple[tuple[SharedCache, ...], tuple[Unreachable, ...]]:
     """Every physical cache of these hosts once, in their order, and the hosts that could not tell.
 
@@ -74,23 +59,11 @@ def look_at_caches(hosts: Sequence[str], hf_home: str, runner: HostRunner) -> tu
 
 
 def verify_files(
-    tasks: Mapping[str, tuple[str, Sequence[Check]]], runner: HostRunner, on_bytes: Callable[[int, float], None]
+    tasks: Mapping[str, tuple[str, Sequence[Check]]], runner: HostRunner, on_bytes: OnBytes
 ) -> dict[str, tuple[Finding, ...] | Unreachable]:
-    """Read files and compare: by host, the hub's folder and what to check there. ``on_bytes`` hears how much all have read, after how many
-    seconds. A host that fails has read nothing."""
-    heard: dict[str, list[str]] = {host: [] for host in tasks}
-    progress = _Progress(on_bytes)
-    streams = [
-        Stream(host, _verify_call(hub, checks), lambda line, host=host: progress.take(host, line, heard[host]))  # type: ignore[misc]
-        for host, (hub, checks) in tasks.items()
-    ]
-    results = stream_all(streams, runner, timeout_s=None) if streams else ()
-    return {result.host: _findings(result, "\n".join(heard[result.host])) for result in results}
-
-
-def change_caches(calls: Iterable[tuple[str, ScriptCall]], runner: HostRunner) -> tuple[Changed, ...]:
-    """Do it; results in the order of ``calls``."""
-    return tuple(_changed(result) for result in runner.run_all(calls, timeout_s=CHANGE_TIMEOUT_S))
+    """Read files and compare: by host, the hub's folder and what to check there. A host that fails has read nothing."""
+    calls = {host: _verify_call(hub, checks) for host, (hub, checks) in tasks.items()}
+    return {result.host: _findings(result) for result in read_on_hosts(calls, runner, on_bytes)}
 
 
 def removal_call(cache: HubCache, plans: Iterable[RemovalPlan], folders: Mapping[str, str]) -> ScriptCall:
@@ -117,7 +90,7 @@ def _cache_of(result: RemoteResult) -> HubCache | None:
 
 
 def _silent(result: RemoteResult) -> Unreachable:
-    return Unreachable(result.host, "the look at its cache was cut off") if result.ok else unreachable_of(result)
+    return Unreachable(result.host, "what it said of its cache was cut off") if result.ok else unreachable_of(result)
 
 
 def _read_back(seen: Mapping[str, HubCache], hf_home: str, runner: HostRunner) -> dict[str, str]:
@@ -136,11 +109,10 @@ def _verify_call(hub: str, checks: Iterable[Check]) -> ScriptCall:
     return ScriptCall("model_verify", {"HUB": hub, "WANTED": wanted, "LIFELINE": "1"}, connect_timeout_s=CONNECT_TIMEOUT_S)
 
 
-def _findings(result: RemoteResult, text: str) -> tuple[Finding, ...] | Unreachable:
-    told = msgspec.structs.replace(result, stdout=text)
-    section = parse_answers(text).section("VERIFY")
-    if not told.ok or not section.complete:
-        return _silent(told) if not told.ok else Unreachable(told.host, "reading its cache was cut off")
+def _findings(result: RemoteResult) -> tuple[Finding, ...] | Unreachable:
+    section = parse_answers(result.stdout).section("VERIFY")
+    if not result.ok or not section.complete:
+        return _silent(result)
     return tuple(finding for key, value in section.pairs if (finding := _finding(key, value)))
 
 
@@ -156,34 +128,3 @@ def _finding(key: str, value: str) -> Finding | None:
             size, _blank, path = value.partition(" ")
             return Finding(path, "wrong", int(size))
     return None
-
-
-def _changed(result: RemoteResult) -> Changed:
-    section: Section = parse_answers(result.stdout).section("CHANGE")
-    kept = dict(text.split("\t", 1) for text in section.all("KEPT") if "\t" in text)
-    done = section.text("PINNED") == "1" or section.text("UNPINNED") == "1"
-    if result.ok and section.complete:
-        return Changed(section.all("REMOVED"), kept, done)
-    silent = unreachable_of(result) if not result.ok else Unreachable(result.host, "the change was cut off")
-    return Changed(section.all("REMOVED"), kept, done, silent.reason, silent.hint)
-
-
-class _Progress:
-    """Adds up what hosts have read, and tells it now and then."""
-
-    def __init__(self, on_bytes: Callable[[int, float], None]) -> None:
-        self._on_bytes = on_bytes
-        self._begun = self._told = time.monotonic()
-        self._by_host: dict[str, int] = {}
-
-    def take(self, host: str, line: str, kept: list[str]) -> None:
-        """A line of a host."""
-        key, _equals, value = line.partition("=")
-        if key != "BYTES" or not value.isdecimal():
-            kept.append(line)
-            return
-        self._by_host[host] = int(value)
-        now = time.monotonic()
-        if now - self._told >= PROGRESS_S:
-            self._told = now
-            self._on_bytes(sum(self._by_host.values()), now - self._begun)

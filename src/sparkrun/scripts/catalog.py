@@ -71,6 +71,9 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "model_cache": ScriptSpec(_PLACE, ("HF_HOME_OVERRIDE", "MARK")),
     "model_verify": ScriptSpec(("common",), ("HUB", "JOBS", "LIFELINE"), ("WANTED",)),
     "model_change": ScriptSpec(_PLACE, ("HUB", "PIN", "NOTE", "UNPIN"), ("REMOVE", "MISSING")),
+    "image_cache": ScriptSpec(_DOCKER, ("CACHE",)),
+    "image_change": ScriptSpec(_DOCKER, ("PIN", "NOTE", "UNPIN", "CACHE"), ("REMOVE",)),
+    "image_verify": ScriptSpec(_DOCKER, ("LIFELINE",), ("IMAGES",)),
     "docker_exec": ScriptSpec(
         _DOCKER,
         ("NAME", "COMMAND", "USER_NAME", "FOLDER", "TIMEOUT_S", "HEAD", "TAIL", "LIFELINE", "CACHE"),
