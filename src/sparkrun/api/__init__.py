@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from sparkrun.api._recipe_checks import export, fail_on, schema, validate
     from sparkrun.api._recipes import registries, search_recipes, show
     from sparkrun.api._results import BuildResult, CheckResult, RunResult, StatusReport, StoppedWorkload, StopResult, endpoint_of, label_of
+    from sparkrun.api._runtime_cache import RuntimeCacheEntry, RuntimeCacheHost, RuntimeCacheReport, prune_runtime_cache
     from sparkrun.api._schedule import schedule
     from sparkrun.core.benchmark_profiles import BenchmarkProfile, BrokenProfile, ProfileError, ProfileList
     from sparkrun.core.catalog import BrokenRecipe, CatalogItem, CatalogQuery, CatalogResult
@@ -147,6 +148,7 @@ __getattr__ = lazy_names(
         "sparkrun.api._recipe_checks": "export fail_on schema validate",
         "sparkrun.api._recipes": "registries search_recipes show",
         "sparkrun.api._results": "BuildResult CheckResult RunResult StatusReport StoppedWorkload StopResult endpoint_of label_of",
+        "sparkrun.api._runtime_cache": "RuntimeCacheEntry RuntimeCacheHost RuntimeCacheReport prune_runtime_cache",
         "sparkrun.api._schedule": "schedule",
         "sparkrun.core.benchmark_profiles": "BenchmarkProfile BrokenProfile ProfileError ProfileList",
         "sparkrun.core.catalog": "BrokenRecipe CatalogItem CatalogQuery CatalogResult",
@@ -254,6 +256,9 @@ __all__ = [
     "Report",
     "RunOptions",
     "RunResult",
+    "RuntimeCacheEntry",
+    "RuntimeCacheHost",
+    "RuntimeCacheReport",
     "SavedCluster",
     "Slot",
     "SlotReason",
@@ -305,6 +310,7 @@ __all__ = [
     "plan_build",
     "prune_images",
     "prune_models",
+    "prune_runtime_cache",
     "recipe_json",
     "registries",
     "repair_model",

@@ -32,6 +32,13 @@ def room_text(free_bytes: int | None, total_bytes: int | None) -> str:
     return f", {size_text(free_bytes)}{total} free"
 
 
+def freed_lines(amount: str, *, going: bool, applied: bool) -> list[str]:
+    """The last line of what removes something, or would."""
+    if not going:
+        return ["Nothing was removed." if applied else "Nothing would be removed."]
+    return [f"Freed {amount}." if applied else f"Would free {amount}. Nothing was removed; --apply does it."]
+
+
 def age_text(moment: str | None) -> str:
     """How long ago a moment (ISO 8601) was."""
     if not moment:

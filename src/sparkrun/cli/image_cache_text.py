@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkrun.api import ImageCacheChange, ImageCacheReport, ImageChange, ImageCopy, ImageHostReport, ImageReport
-from sparkrun.cli.cache_text import NOTHING, age_text, joined_blocks, room_text, unknown_lines
+from sparkrun.cli.cache_text import NOTHING, age_text, freed_lines, joined_blocks, room_text, unknown_lines
 from sparkrun.cli.tables import columns
 from sparkrun.utils.text import counted, size_text
 
@@ -101,11 +101,8 @@ def _summary(change: ImageCacheChange) -> list[str]:
     going = [image for image in change.images if image.outcome in ("planned", "removed")]
     if change.action in ("pin", "unpin"):
         return []
-    if not going:
-        return ["Nothing was removed." if change.applied else "Nothing would be removed."]
     least = "at least " if len(going) > 1 or any(image.frees_bytes is None for image in going) else ""
-    amount = f"{least}{size_text(change.frees_bytes)}"
-    return [f"Freed {amount}." if change.applied else f"Would free {amount}. Nothing was removed; --apply does it."]
+    return freed_lines(f"{least}{size_text(change.frees_bytes)}", going=bool(going), applied=change.applied)
 
 
 def _short(made: str) -> str:

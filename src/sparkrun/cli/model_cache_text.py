@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkrun.api import CacheReport, ModelCacheChange, ModelCacheReport, ModelChange, ModelReport, Verification
-from sparkrun.cli.cache_text import NOTHING, age_text, joined_blocks, room_text, unknown_lines
+from sparkrun.cli.cache_text import NOTHING, age_text, freed_lines, joined_blocks, room_text, unknown_lines
 from sparkrun.cli.tables import columns
 from sparkrun.utils.text import counted, printable, size_text
 
@@ -135,10 +135,8 @@ def _change_lines(model: ModelChange, change: ModelCacheChange) -> Iterator[str]
 
 
 def _summary(change: ModelCacheChange) -> list[str]:
-    amount = size_text(change.frees_bytes)
     if change.action in ("pin", "unpin"):
         return []
-    going = any(model.removals for cache in change.caches for model in cache.models)
-    if change.applied:
-        return [f"Freed {amount}." if going else "Nothing was removed."]
-    return [f"Would free {amount}. Nothing was removed; --apply does it." if going else "Nothing would be removed."]
+    gone = "removed" if change.applied else "planned"
+    going = any(removal.outcome == gone for cache in change.caches for model in cache.models for removal in model.removals)
+    return freed_lines(size_text(change.frees_bytes), going=going, applied=change.applied)

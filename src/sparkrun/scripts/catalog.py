@@ -24,6 +24,7 @@ _LOCAL = ("common", "workload")
 _DOCKER = ("common", "docker")
 _HUB = ("common", "hub")
 _PLACE = ("common", "hub_place")
+_UPKEEP = ("HUB", "MODEL_FOLDER", "RUNTIME_CACHE", "RUNTIME_CACHES", "PRUNE_MINUTES")
 _WAIT = (*_HTTP, "watch")
 SCRIPTS: dict[str, ScriptSpec] = {
     "observe": ScriptSpec(
@@ -32,10 +33,10 @@ SCRIPTS: dict[str, ScriptSpec] = {
         ("PORTS", "NAMES", "IMAGES"),
     ),
     "local_start": ScriptSpec(
-        _LOCAL,
+        (*_LOCAL, "docker", "upkeep"),
         (
             "NAME", "CLUSTER_ID", "OWNER", "LAUNCH", "COMMAND", "WORKING_DIR", "ENV_FILE", "COMMAND_PREFIX", "LOG_DIR", "LOG_FILE",
-            "PID_DIR", "PID_FILE", "ALLOCATIONS", "LABELS", "CACHE", "WAIT_EARLY_S",
+            "PID_DIR", "PID_FILE", "ALLOCATIONS", "LABELS", *_UPKEEP, "CACHE", "WAIT_EARLY_S",
         ),
         ("ENVS", "SECRET_ENVS"),
     ),
@@ -44,10 +45,10 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "local_logs": ScriptSpec(_LOCAL, ("NAME", "LINES", "SKIP", "FOLLOW", "LIFELINE", "CACHE")),
     "local_evidence": ScriptSpec(_LOCAL, ("NAME", "LINES", "CACHE")),
     "docker_start": ScriptSpec(
-        (*_DOCKER, "seccomp", "gate"),
+        (*_DOCKER, "seccomp", "gate", "upkeep"),
         (
             "NAME", "LAUNCH", "OWNER", "IMAGE", "GATE", "GATED", "GATE_TIMEOUT_S", "FIXED_ENTRYPOINT", "RESTARTS", "MISSING_SOURCE",
-            "CACHE",
+            *_UPKEEP, "CACHE",
         ),
         ("RUN", "SECRET_ENVS", "CREATE", "CHECKED"),
     ),
@@ -67,6 +68,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "hub_download": ScriptSpec(
         (*_HUB, "docker"), ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "PYTHON", "ENDPOINT", "LIFELINE"), ("PATTERNS", "IGNORED")
     ),
+    "runtime_cache": ScriptSpec((*_DOCKER, "upkeep"), ("RUNTIME_CACHES", "PRUNE_MINUTES", "APPLY", "CACHE")),
     "cache_identity": ScriptSpec(_PLACE, ("HF_HOME_OVERRIDE", "MARK")),
     "model_cache": ScriptSpec(_PLACE, ("HF_HOME_OVERRIDE", "MARK")),
     "model_verify": ScriptSpec(("common",), ("HUB", "JOBS", "LIFELINE"), ("WANTED",)),

@@ -10,7 +10,7 @@ from pathlib import Path
 from sparkrun.core.remote import Params, ScriptCall
 from sparkrun.testing.answers import lines, section
 from sparkrun.testing.docker import FakeDocker
-from sparkrun.testing.hub import CACHE_SCRIPTS, FakeHub
+from sparkrun.testing.hub import CACHE_SCRIPTS, NOW_S, FakeHub
 
 GIB = 1024**3
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -56,6 +56,8 @@ class FakeHost:
         self.hf_home = ""
         self.tuning: dict[str, str] = {}
         """Tuning configs by path below their engine's folder: SHA-256."""
+        self.kernels: dict[str, float] = {}
+        """Days since the last use of each entry of the runtime cache."""
         self.cache = FakeHub(self.hub, f"local:{name}:1:2")
         self.arriving: set[str] = set()
         self.reaches: set[str] = set()
@@ -188,6 +190,15 @@ class FakeHost:
             found += [("FILE", f"{size}\t{commit}/{name}\t{name}") for name, size in MODEL_FILES.items()]
             found += [("BLOB", f"{size}\t{name}") for name, size in MODEL_FILES.items()]
         return 0, section("STOCK", found)
+
+    def _runtime_cache(self, call: ScriptCall) -> tuple[int, str]:
+        days = int(str(call.params["PRUNE_MINUTES"])) / (24 * 60)
+        entries = [("ENTRY", f"1000 {NOW_S - age * 86400:.0f} {path}") for path, age in self.kernels.items()]
+        stale = [path for path, age in self.kernels.items() if age > days]
+        gone = stale if call.params.get("APPLY") == "1" else []
+        self.kernels = {path: age for path, age in self.kernels.items() if path not in gone}
+        told = [*entries, *(("STALE", path) for path in stale), *(("REMOVED", path) for path in gone)]
+        return 0, section("RUNTIME_CACHE", [("ROOT", "/home/spark/.cache/sparkrun/runtime-cache"), ("NOW", str(NOW_S)), *told])
 
     def _hub_receive(self, call: ScriptCall) -> tuple[int, str]:
         self.arriving.add(str(call.params["REPO"]))
