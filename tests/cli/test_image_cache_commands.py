@@ -82,6 +82,14 @@ def test_images_of_the_same_layers_are_one_whatever_their_ids(two: FakeCluster, 
     assert len({copy["id"] for copy in image["copies"]}) == 2
 
 
+def test_images_of_one_host_are_several_even_with_the_same_layers(two: FakeCluster, say: Any) -> None:
+    images = two["a"].docker.images_here
+    images.put("x:1", content="same", made="one")
+    images.put("x:serves", content="same", made="two")
+
+    assert len(json.loads(say("list", "--json", hosts="a").out)["images"]) == 3
+
+
 def test_a_name_that_means_different_images_is_told(two: FakeCluster, say: Any) -> None:
     for host in "ab":
         two[host].docker.images_here.put("x:latest", content=host)

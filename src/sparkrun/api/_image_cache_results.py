@@ -32,7 +32,7 @@ class ImageCopy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImageReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One image: the same by id, digest or layers on every host of ``copies``."""
+    """One image: the same by id, by digest, or by name and layers on every host of ``copies``."""
 
     name: str
     tags: tuple[str, ...]

@@ -38,7 +38,7 @@ def image_cache() -> None:
 @json_option
 @click.pass_obj
 def list_images(state: CliState, /, as_json: bool, **where: Any) -> int:
-    """Show the images, on which hosts they are, and who uses them. Images are the same by id, by digest or by their layers.
+    """Show the images, on which hosts they are, and who uses them. Images are the same by id, by digest, or by name and layers.
 
     The exit code is 1 when a host cannot tell.
     """

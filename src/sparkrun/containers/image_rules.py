@@ -30,24 +30,19 @@ class ImageRemoval(msgspec.Struct, frozen=True):
     frees_bytes: int | None
 
 
-def same_image(one: HostImage, other: HostImage) -> bool:
-    """By id, by digest, or by the layers: storage drivers and registries give one image several ids, its layers stay what they are."""
-    if one.id == other.id or _digests(one) & _digests(other):
-        return True
-    return (
-        bool(one.layers) and one.layers == other.layers and (one.arch, one.os, one.created_at) == (other.arch, other.os, other.created_at)
-    )
-
-
 def copies_of(stores: Sequence[ImageStore]) -> tuple[tuple[Copy, ...], ...]:
-    """The images of all hosts, copies of one together, in the order of hosts and then as docker lists them."""
+    """The images of all hosts, copies of one together, in the order of hosts and then as docker lists them.
+
+    The same by id, by digest, or by name and layers: storage drivers and registries give one image several ids, its layers stay what they
+    are. Layers alone do not tell: images that differ in their settings have the same.
+    """
     groups: list[list[Copy]] = []
     by_key: dict[object, list[Copy]] = {}
     for store in stores:
         for image in store.images:
-            copy = Copy(store.host, image)
-            keys = _keys(image)
-            group = next((by_key[key] for key in keys if key in by_key), None)
+            copy, keys = Copy(store.host, image), _keys(image)
+            found = (by_key[key] for key in keys if key in by_key)
+            group = next((group for group in found if all(other.host != store.host for other in group)), None)
             if group is None:
                 group = []
                 groups.append(group)
@@ -118,8 +113,8 @@ def _whole(image: HostImage, why: str) -> ImageRemoval:
 
 
 def _keys(image: HostImage) -> tuple[object, ...]:
-    layers = ((image.layers, image.arch, image.os, image.created_at),) if image.layers else ()
-    return (image.id, *_digests(image), *layers)
+    named = tuple((tag, image.layers, image.arch, image.os) for tag in image.tags if image.layers)
+    return (image.id, *_digests(image), *named)
 
 
 def _digests(image: HostImage) -> set[str]:
