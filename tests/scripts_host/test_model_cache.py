@@ -316,6 +316,17 @@ def test_a_model_that_was_fetched_by_commit_keeps_its_snapshot(host: ScratchHost
     assert plan_prune(only(cache), cache).removals == ()
 
 
+def test_a_snapshot_that_was_never_put_in_place_is_a_leftover(host: ScratchHost, tree: HubTree) -> None:
+    folder = tree.model()
+    half = folder / "snapshots" / f".{OTHER}.sparkrun"
+    tree.link(half, "model.safetensors", "x")
+    tree.age(half)
+    cache = look(host, tree)
+
+    assert [snapshot.revision for snapshot in only(cache).snapshots] == [MAIN]
+    assert [removal.path for removal in plan_prune(only(cache), cache).removals] == [f"models--org--m/snapshots/.{OTHER}.sparkrun"]
+
+
 def test_only_a_model_unused_for_long_enough_is_old(host: ScratchHost, tree: HubTree) -> None:
     for path in tree.model().rglob("*"):
         tree.age(path, 40 * 86400)

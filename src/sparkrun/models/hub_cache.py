@@ -273,7 +273,7 @@ class _Reader:
         folders: dict[str, Entry] = {}
         for entry in own:
             revision, _slash, name = entry.path.removeprefix(root).partition("/")
-            if not entry.path.startswith(root):
+            if not entry.path.startswith(root) or revision.startswith("."):
                 continue
             if not name:
                 folders[revision] = entry
@@ -322,7 +322,8 @@ class _Reader:
 
     def _leftovers(self, folder: str, own: Iterable[Entry]) -> Iterator[Leftover]:
         for entry in own:
-            if entry.kind == "f" and _unfinished(entry.path):
+            half_made = entry.kind == "d" and entry.path.startswith(f"{folder}/snapshots/.") and entry.path.count("/") == 2
+            if half_made or (entry.kind == "f" and _unfinished(entry.path)):
                 yield Leftover(path=entry.path, disk_bytes=entry.disk_bytes, modified_at=entry.modified_at)
         arriving = self._by_folder.get(f"{INCOMING}/{folder}", [])
         if arriving:
