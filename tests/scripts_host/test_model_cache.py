@@ -369,6 +369,39 @@ def test_a_file_that_the_hubs_client_holds_the_lock_of_stays(host: ScratchHost, 
     assert sorted(path.name for path in tree.hub.iterdir()) == [".locks", ".sparkrun-incoming"]
 
 
+def test_a_model_that_a_launch_brings_right_now_stays(host: ScratchHost, tree: HubTree) -> None:
+    tree.model("org/brought-in-a-test")
+    cache = look(host, tree)
+    call = removal_call(cache, [plan_delete(only(cache), cache)], {model.repo: model.folder for model in cache.models})
+    (lock,) = (Path(text.partition(" ")[2]) for text in call.params["BRINGING"])
+    lock.touch()
+
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        kept = host.run(call.name, **dict(call.params)).section("CHANGE").all("KEPT")
+    lock.unlink()
+
+    assert kept == ("models--org--brought-in-a-test\tit is being fetched right now",)
+
+
+def test_a_find_that_would_see_nothing_is_refused(host: ScratchHost, tree: HubTree) -> None:
+    host.program("find", "echo 'find: unrecognized: -printf' >&2; exit 1")
+
+    ran = host.run("model_cache")
+
+    assert (ran.returncode, ran.answers.text("MESSAGE")) == (1, f"GNU find is not installed on {os.uname().nodename}")
+
+
+def test_what_cannot_be_looked_at_is_not_told_as_gone(host: ScratchHost, tree: HubTree) -> None:
+    folder = tree.model()
+    host.program("xargs", "exit 1")
+    cache = look(host, tree)
+
+    (kept,) = remove(host, cache, plan_delete(only(cache), cache)).section("CHANGE").all("KEPT")
+
+    assert (kept, folder.exists()) == ("models--org--m\tit cannot be looked at", True)
+
+
 def test_what_became_something_else_meanwhile_stays(host: ScratchHost, tree: HubTree) -> None:
     folder = tree.model()
     cache = look(host, tree)

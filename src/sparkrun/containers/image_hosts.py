@@ -10,6 +10,7 @@ from sparkrun.core.facts import Unreachable
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
 from sparkrun.orchestration.host_reading import OnBytes, read_on_hosts
 from sparkrun.orchestration.observe import CONNECT_TIMEOUT_S, unreachable_of
+from sparkrun.orchestration.transfer_locks import lock_file
 from sparkrun.utils.shell import parse_answers
 
 LOOK_TIMEOUT_S = 120
@@ -35,7 +36,10 @@ def read_images(
 
 def removal_call(removals: Iterable[ImageRemoval]) -> ScriptCall:
     """Take what was planned."""
-    return ScriptCall("image_change", {"REMOVE": tuple(f"{each.image.id} {name}" for each in removals for name in each.names)})
+    pairs = [(each.image, name) for each in removals for name in each.names]
+    remove = tuple(f"{image.id} {name}" for image, name in pairs)
+    bringing = tuple(f"{name} {lock_file('image', name)}" for image, name in pairs if name != image.id)
+    return ScriptCall("image_change", {"REMOVE": remove, "BRINGING": bringing})
 
 
 def pin_call(image: HostImage, note: str) -> ScriptCall:

@@ -14,6 +14,7 @@ from sparkrun.models.cache_rules import Check, RemovalPlan
 from sparkrun.models.hub_cache import CachedModel, HubCache, parse_cache
 from sparkrun.orchestration.host_reading import OnBytes, read_on_hosts
 from sparkrun.orchestration.observe import CONNECT_TIMEOUT_S, unreachable_of
+from sparkrun.orchestration.transfer_locks import lock_file
 from sparkrun.utils.shell import parse_answers
 
 LOOK_TIMEOUT_S = 120
@@ -71,7 +72,8 @@ def removal_call(cache: HubCache, plans: Iterable[RemovalPlan], folders: Mapping
     chosen = tuple(plans)
     remove = tuple(f"{removal.inode} {removal.path}" for plan in chosen for removal in plan.removals)
     missing = tuple(f"{folders[plan.repo]} {file}" for plan in chosen for file in plan.missing)
-    return ScriptCall("model_change", {"HUB": cache.hub, "REMOVE": remove, "MISSING": missing})
+    bringing = tuple(f"{folders[plan.repo]} {lock_file('model', plan.repo)}" for plan in chosen if plan.repo)
+    return ScriptCall("model_change", {"HUB": cache.hub, "REMOVE": remove, "MISSING": missing, "BRINGING": bringing})
 
 
 def pin_call(cache: HubCache, model: CachedModel, note: str) -> ScriptCall:

@@ -72,9 +72,9 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "cache_identity": ScriptSpec(_PLACE, ("HF_HOME_OVERRIDE", "MARK")),
     "model_cache": ScriptSpec(_PLACE, ("HF_HOME_OVERRIDE", "MARK")),
     "model_verify": ScriptSpec(("common",), ("HUB", "JOBS", "LIFELINE"), ("WANTED",)),
-    "model_change": ScriptSpec(_PLACE, ("HUB", "PIN", "NOTE", "UNPIN"), ("REMOVE", "MISSING")),
+    "model_change": ScriptSpec(_PLACE, ("HUB", "PIN", "NOTE", "UNPIN"), ("REMOVE", "MISSING", "BRINGING")),
     "image_cache": ScriptSpec(_DOCKER, ("CACHE",)),
-    "image_change": ScriptSpec(_DOCKER, ("PIN", "NOTE", "UNPIN", "CACHE"), ("REMOVE",)),
+    "image_change": ScriptSpec(_DOCKER, ("PIN", "NOTE", "UNPIN", "CACHE"), ("REMOVE", "BRINGING")),
     "image_verify": ScriptSpec(_DOCKER, ("LIFELINE",), ("IMAGES",)),
     "docker_exec": ScriptSpec(
         _DOCKER,

@@ -2,6 +2,7 @@
 #
 # Parameters
 #   REMOVE  array of "ID NAME": names to take from an image, in order; the id itself as the name takes the image
+#   BRINGING  array of "NAME FILE": the lock of whoever brings an image to this host (transfer_lock.sh)
 #   PIN     id of an image to pin (may be empty)
 #   NOTE    what to write into the pin
 #   UNPIN   id of an image whose pin to lift (may be empty)
@@ -67,6 +68,8 @@ remove_all() {
     id=${item%% *} name=${item#* }
     if [[ -n ${USED_BY[$id]:-} ]]; then
       keep "$item" "container ${USED_BY[$id]} has it"
+    elif being_brought "$name"; then
+      keep "$item" "it is being brought right now"
     elif ! ask_docker 20 image inspect -f '{{.Id}}' -- "$name"; then
       [[ $DOCKER_SAID =~ [Nn]o\ such\ image|not\ known ]] || refuse_docker 1 "$DOCKER_SAID"
       answer REMOVED "$item"
@@ -80,6 +83,16 @@ remove_all() {
       keep "$item" "${DOCKER_SAID%%$'\n'*}"
     fi
   done
+}
+
+# NAME
+being_brought() {
+  local lock fd
+  for lock in "${BRINGING[@]}"; do
+    [[ ${lock%% *} == "$1" && -e ${lock#* } ]] && { exec {fd}<"${lock#* }"; } 2>/dev/null || continue
+    flock -n "$fd" || return 0
+  done
+  return 1
 }
 
 # ITEM REASON

@@ -22,7 +22,7 @@ main() {
   resolve_home
   resolve_hub
   section CACHE
-  find_tool find && FIND=$REPLY || refuse 1 find_missing "find is not installed on $HOSTNAME" "install findutils there"
+  need_find
   tell_identity
   exec {DISK_FD}< <(quietly disk_room)
   answer NOW "$EPOCHSECONDS"

@@ -4,6 +4,7 @@
 #   HUB      folder of this host's Hugging Face hub cache
 #   REMOVE   array of "INODE PATH", path from the hub: files, links, and folders with all that is in them; what is another one by now stays
 #   MISSING  array of "FOLDER REVISION/PATH": files of a model that were removed and are wanted again
+#   BRINGING array of "FOLDER FILE": the lock of whoever brings a model to this host (transfer_lock.sh)
 #   PIN      folder of a model to pin (may be empty)
 #   NOTE     what to write into the pin
 #   UNPIN    folder of a model whose pin to lift (may be empty)
@@ -83,8 +84,10 @@ remove_all() {
   local item path
   for item in "${REMOVE[@]}"; do
     path=${item#* }
-    if [[ -z ${INODE_OF[$path]:-} ]]; then
+    if [[ ! -e $path && ! -L $path ]]; then
       answer REMOVED "$path"
+    elif [[ -z ${INODE_OF[$path]:-} ]]; then
+      keep "$path" "it cannot be looked at"
     elif [[ ${INODE_OF[$path]} != "${item%% *}" ]]; then
       keep "$path" "it has changed meanwhile"
     elif busy "$path"; then
@@ -106,7 +109,7 @@ remove() {
   if [[ -d $1 && ! -L $1 && $1 == models--* ]]; then
     aside=.sparkrun-incoming/removing.$$.$RANDOM
     said=$({ mkdir -p -- .sparkrun-incoming && mv -T -- "$1" "$aside"; } 2>&1) || { keep "$1" "${said##*: }" && return; }
-    said=$(rm -rf -- "$aside" 2>&1) || { keep "$1" "${said##*: }" && return; }
+    said=$(rm -rf -- "$aside" 2>&1) || { keep "$1" "moved to $aside, but ${said##*: }" && return; }
     [[ $1 == */* ]] || rm -rf -- ".locks/$1" "$HUB_STATE/used/$1" "$HUB_STATE/missing/$1" 2>/dev/null || :
   else
     said=$(rm -rf -- "$1" 2>&1) || { keep "$1" "${said##*: }" && return; }
@@ -133,6 +136,9 @@ free_model() {
   LOCKED[$1]=busy
   for lock in ".sparkrun-incoming/$1.lock" ".locks/$1"/*.lock; do
     free_lock "$lock" || return 1
+  done
+  for lock in "${BRINGING[@]}"; do
+    [[ ${lock%% *} != "$1" ]] || free_lock "${lock#* }" || return 1
   done
   LOCKED[$1]=free
 }

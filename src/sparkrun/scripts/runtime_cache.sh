@@ -18,7 +18,7 @@ main() {
   RUNTIME_CACHES=${REPLY%/}
   section RUNTIME_CACHE
   [[ $PRUNE_MINUTES =~ ^[1-9][0-9]{0,9}$ ]] || refuse 2 bad_parameter "PRUNE_MINUTES is no number of minutes: $PRUNE_MINUTES"
-  find_tool find && FIND=$REPLY || refuse 1 find_missing "find is not installed on $HOSTNAME" "install findutils there"
+  need_find
   answer ROOT "$RUNTIME_CACHES"
   answer NOW "$EPOCHSECONDS"
   if [[ -d $RUNTIME_CACHES ]]; then
