@@ -57,15 +57,22 @@ read_marker() {
 
 # PATH without links: sets MOUNT_TYPE, MOUNT_SOURCE and MOUNT_DEVICE of the file system it is on (proc_pid_mountinfo(5)).
 find_mount() {
-  local device point type source words best=-1
+  local line lines point words best=-1 -
   MOUNT_TYPE='' MOUNT_SOURCE='' MOUNT_DEVICE=''
-  # A path with a blank in it stands there with \040.
-  while read -r _ _ device _ point words; do
+  mapfile -t lines 2>/dev/null </proc/self/mountinfo || return 1
+  set -f
+  for line in "${lines[@]}"; do
+    # shellcheck disable=SC2206
+    words=($line)
+    # A path with a blank in it stands there with \040.
+    point=${words[4]:-}
     [[ $point != *\\* ]] || printf -v point '%b' "${point//\\/\\0}"
     [[ ${1%/}/ == "${point%/}"/* ]] && ((${#point} >= best)) || continue
-    read -r type source _ <<<"${words##* - }"
-    best=${#point} MOUNT_TYPE=$type MOUNT_SOURCE=$source MOUNT_DEVICE=$device
-  done 2>/dev/null </proc/self/mountinfo
+    best=${#point} MOUNT_DEVICE=${words[2]}
+    # shellcheck disable=SC2206
+    words=(${line##* - })
+    MOUNT_TYPE=${words[0]:-} MOUNT_SOURCE=${words[1]:-}
+  done
   [[ -n $MOUNT_TYPE ]]
 }
 
