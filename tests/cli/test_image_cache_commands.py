@@ -193,3 +193,9 @@ def test_prune_takes_what_no_launch_has_used_for_long(two: FakeCluster, say: Any
     said = say("prune", "--older-than", "5")
 
     assert said.out.splitlines()[0] == "b: e/v:1 (unused for 14 days): frees 1.5 GB"
+
+
+def test_an_image_of_which_nobody_knows_the_last_use_is_not_old(two: FakeCluster, say: Any) -> None:
+    two["b"].docker.images_here.tagged_at = None
+
+    assert say("prune", "--older-than", "0", hosts="b").out == "Nothing would be removed.\n"

@@ -48,7 +48,8 @@ class HostImage(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str = ""
     """ISO 8601, as the image itself says."""
     last_used_at: float | None = None
-    """Seconds of the epoch: the last launch, or when it got its last name here."""
+    """Seconds of the epoch: the last launch, or when it was built or named here. ``None`` where nobody knows, such as after a pull or
+    a load without a launch: when it was made says nothing of that."""
     users: tuple[ImageUser, ...] = ()
     pin: ImagePin | None = None
 
@@ -130,7 +131,7 @@ def _images(section: Section) -> Iterator[HostImage]:
             arch=image.arch or "",
             os=image.os or "",
             created_at=_moment(image.created),
-            last_used_at=max((moment for moment in moments if moment), default=_epoch(image.created)),
+            last_used_at=max((moment for moment in moments if moment), default=None),
             users=tuple(users.get(image.id, ())),
             pin=pins.get(image.id),
         )

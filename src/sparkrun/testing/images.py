@@ -26,6 +26,8 @@ class FakeImages:
         self.used: dict[str, int] = {}
         self.damaged: dict[str, str] = {}
         """What docker says of an image that it cannot read, by id."""
+        self.tagged_at: str | None = "2027-01-01T00:00:00.123456789Z"
+        """When docker says that they got their names."""
         self._used_by = used_by
 
     def put(self, *tags: str, content: str = "", made: str = "", digests: tuple[str, ...] = ()) -> str:
@@ -66,7 +68,7 @@ class FakeImages:
             "created": "2026-01-01T00:00:00.123456789Z",
             "arch": "arm64",
             "os": "linux",
-            "tagged": "2027-01-01T00:00:00.123456789Z",
+            "tagged": self.tagged_at,
         }
 
     def _users(self, image: str) -> list[tuple[str, str]]:
