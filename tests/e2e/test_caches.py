@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,6 +123,44 @@ def test_a_pinned_model_stays_until_it_is_unpinned(bed: Bed, operator: Operator)
     assert two.inside("test", "-e", f"{two.hf_home}/hub/models--org--other").code == 1
     say(operator, "model-cache", "unpin", OTHER, "-H", [one])
     say(operator, "model-cache", "delete", OTHER, "--apply", "-H", [one])
+
+
+def test_after_a_repair_the_next_launch_brings_only_what_was_taken_out(bed: Bed, operator: Operator) -> None:
+    host = bed.hosts[0]
+    contents = {
+        "config.json": json.dumps({"architectures": ["LlamaForCausalLM"]}),
+        "extra.json": "extra",
+        "model.safetensors": CONTENT * 20,
+    }
+    here = operator.home / ".cache/huggingface/hub/models--org--m"
+    for name, content in contents.items():
+        blob = hashlib.sha256(content.encode()).hexdigest()
+        for folder, write in ((str(here), _write), (f"{host.hf_home}/hub/models--org--m", host.write)):
+            write(f"{folder}/blobs/{blob}", content)
+            write(f"{folder}/refs/main", MODEL_COMMIT)
+            write(f"{folder}/snapshots/{MODEL_COMMIT}/.keep", "")
+        link = f"snapshots/{MODEL_COMMIT}/{name}"
+        (here / link).symlink_to(f"../../blobs/{blob}")
+        assert host.run(f"cd {host.hf_home}/hub/models--org--m && ln -s ../../blobs/{blob} {link}").code == 0
+    recipe = operator.write("vllm")
+    assert operator.plan(recipe, [host])["transfers"] == []
+    damaged = f"{host.hf_home}/hub/models--org--m/blobs/{hashlib.sha256(b'extra').hexdigest()}"
+    host.write(damaged, "Extra")
+
+    say(operator, "model-cache", "repair", MODEL, "--apply", "-H", [host])
+
+    (transfer,) = operator.plan(recipe, [host])["transfers"]
+    assert (transfer["kind"], transfer["size_bytes"]) == ("model", len("extra"))
+    served = operator.run(recipe, [host])
+    assert host.read(damaged) == "extra"
+    assert caches(operator, "verify", MODEL)[host.name]["models"][0]["verification"]["wrong"] == []
+    operator.stop(served["cluster_id"], [host])
+
+
+def _write(path: str, text: str) -> None:
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
 
 
 def test_what_a_broken_transfer_left_is_pruned(bed: Bed, operator: Operator) -> None:
