@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Interrupted,
         LaunchFailedError,
         ModelMissingError,
+        NotCachedError,
         NotReadyError,
         PlacementError,
         PluginError,
@@ -59,12 +60,37 @@ if TYPE_CHECKING:
         UsageError,
     )
     from sparkrun.api._fabric import FabricHostReport, FabricPortReport, FabricReport, fabric
+    from sparkrun.api._image_cache import delete_image, image_cache, inspect_image, pin_image, prune_images, unpin_image, verify_images
+    from sparkrun.api._image_cache_results import ImageCacheChange, ImageCacheReport, ImageChange, ImageCopy, ImageHostReport, ImageReport
     from sparkrun.api._launch import build, plan, plan_build, run, stage
+    from sparkrun.api._model_cache import (
+        delete_model,
+        inspect_model,
+        model_cache,
+        pin_model,
+        prune_models,
+        repair_model,
+        unpin_model,
+        verify_models,
+    )
+    from sparkrun.api._model_cache_results import (
+        CacheChange,
+        CacheReport,
+        ModelCacheChange,
+        ModelCacheReport,
+        ModelChange,
+        ModelReport,
+        RemovalReport,
+        Verification,
+        WrongFile,
+    )
+    from sparkrun.api._model_look import CacheOptions
     from sparkrun.api._ops import LogLine, check_job, logs, status, stop, stop_all
     from sparkrun.api._profiles import benchmark_profile, benchmark_profiles
     from sparkrun.api._recipe_checks import export, fail_on, schema, validate
     from sparkrun.api._recipes import registries, search_recipes, show
     from sparkrun.api._results import BuildResult, CheckResult, RunResult, StatusReport, StoppedWorkload, StopResult, endpoint_of, label_of
+    from sparkrun.api._runtime_cache import RuntimeCacheEntry, RuntimeCacheHost, RuntimeCacheReport, prune_runtime_cache
     from sparkrun.api._schedule import schedule
     from sparkrun.api._vram import vram
     from sparkrun.core.benchmark_profiles import BenchmarkProfile, BrokenProfile, ProfileError, ProfileList
@@ -101,17 +127,30 @@ __getattr__ = lazy_names(
             AlreadyRunningError AmbiguousWorkloadError BuildFailedError ConfigError DockerUnavailableError
             EngineDiedError EngineMissingError
             ExecutorUnavailableError HostCommandError HostUnreachableError HostsBusyError HostsError IncompatibleHardwareError Interrupted
-            ImageMissingError LaunchFailedError ModelMissingError NotReadyError PlacementError PluginError PortInUseError RecipeError
+            ImageMissingError LaunchFailedError ModelMissingError NotCachedError NotReadyError PlacementError PluginError PortInUseError
+            RecipeError
             RecipeNotFoundError RecipeSyntaxError SparkrunError StateError StopFailedError UnknownPlaceholderError
             UnknownWorkloadError UsageError
         """,
         "sparkrun.api._fabric": "FabricHostReport FabricPortReport FabricReport fabric",
         "sparkrun.api._launch": "build plan plan_build run stage",
+        "sparkrun.api._image_cache": "delete_image image_cache inspect_image pin_image prune_images unpin_image verify_images",
+        "sparkrun.api._image_cache_results": """
+            ImageCacheChange ImageCacheReport ImageChange ImageCopy ImageHostReport ImageReport
+        """,
+        "sparkrun.api._model_cache": """
+            delete_model inspect_model model_cache pin_model prune_models repair_model unpin_model verify_models
+        """,
+        "sparkrun.api._model_cache_results": """
+            CacheChange CacheReport ModelCacheChange ModelCacheReport ModelChange ModelReport RemovalReport Verification WrongFile
+        """,
+        "sparkrun.api._model_look": "CacheOptions",
         "sparkrun.api._ops": "LogLine check_job logs status stop stop_all",
         "sparkrun.api._profiles": "benchmark_profile benchmark_profiles",
         "sparkrun.api._recipe_checks": "export fail_on schema validate",
         "sparkrun.api._recipes": "registries search_recipes show",
         "sparkrun.api._results": "BuildResult CheckResult RunResult StatusReport StoppedWorkload StopResult endpoint_of label_of",
+        "sparkrun.api._runtime_cache": "RuntimeCacheEntry RuntimeCacheHost RuntimeCacheReport prune_runtime_cache",
         "sparkrun.api._schedule": "schedule",
         "sparkrun.api._vram": "vram",
         "sparkrun.core.benchmark_profiles": "BenchmarkProfile BrokenProfile ProfileError ProfileList",
@@ -147,6 +186,9 @@ __all__ = [
     "BrokenRecipe",
     "BuildFailedError",
     "BuildResult",
+    "CacheChange",
+    "CacheOptions",
+    "CacheReport",
     "CatalogItem",
     "CatalogQuery",
     "CatalogResult",
@@ -174,7 +216,13 @@ __all__ = [
     "HostUnreachableError",
     "HostsBusyError",
     "HostsError",
+    "ImageCacheChange",
+    "ImageCacheReport",
+    "ImageChange",
+    "ImageCopy",
+    "ImageHostReport",
     "ImageMissingError",
+    "ImageReport",
     "IncompatibleHardwareError",
     "InferredHardware",
     "InsufficientCapacity",
@@ -188,8 +236,13 @@ __all__ = [
     "LogView",
     "MemoryExceededError",
     "MemoryVerdict",
+    "ModelCacheChange",
+    "ModelCacheReport",
+    "ModelChange",
     "ModelMissingError",
+    "ModelReport",
     "NodeCountError",
+    "NotCachedError",
     "NotReadyError",
     "PendingOp",
     "Placement",
@@ -206,9 +259,13 @@ __all__ = [
     "RegistryEntry",
     "RegistryInfo",
     "RegistryManager",
+    "RemovalReport",
     "Report",
     "RunOptions",
     "RunResult",
+    "RuntimeCacheEntry",
+    "RuntimeCacheHost",
+    "RuntimeCacheReport",
     "SavedCluster",
     "Slot",
     "SlotReason",
@@ -226,10 +283,12 @@ __all__ = [
     "Unreachable",
     "UpdateResult",
     "UsageError",
+    "Verification",
     "VramOptions",
     "VramReport",
     "Workload",
     "WorkloadFacts",
+    "WrongFile",
     "benchmark_profile",
     "benchmark_profiles",
     "build",
@@ -237,21 +296,33 @@ __all__ = [
     "create_cluster",
     "default_cluster",
     "delete_cluster",
+    "delete_image",
+    "delete_model",
     "endpoint_of",
     "export",
     "fabric",
     "fail_on",
     "get_cluster",
+    "image_cache",
     "infer_hardware",
     "inspect_cluster",
+    "inspect_image",
+    "inspect_model",
     "label_of",
     "list_clusters",
     "logs",
     "make_context",
+    "model_cache",
+    "pin_image",
+    "pin_model",
     "plan",
     "plan_build",
+    "prune_images",
+    "prune_models",
+    "prune_runtime_cache",
     "recipe_json",
     "registries",
+    "repair_model",
     "run",
     "schedule",
     "schema",
@@ -262,7 +333,11 @@ __all__ = [
     "status",
     "stop",
     "stop_all",
+    "unpin_image",
+    "unpin_model",
     "update_cluster",
     "validate",
+    "verify_images",
+    "verify_models",
     "vram",
 ]

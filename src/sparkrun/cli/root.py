@@ -28,6 +28,8 @@ COMMANDS = {
     "cluster": Entry("sparkrun.cli.cluster:cluster", "Saved clusters and what runs on them."),
     "recipe": Entry("sparkrun.cli.recipe:recipe", "Find, show and check recipes."),
     "registry": Entry("sparkrun.cli.registry:registry", "Where recipes come from, and whom to trust."),
+    "model-cache": Entry("sparkrun.cli.model_cache:model_cache", "The models in the caches of the hosts: see, check, mend, remove."),
+    "image-cache": Entry("sparkrun.cli.image_cache:image_cache", "The images of the hosts: see, check, remove."),
     "export": Entry("sparkrun.cli.export:export", "Write things for others to use."),
     "setup": Entry("sparkrun.cli.setup:setup", "Set sparkrun up: features and more."),
 }

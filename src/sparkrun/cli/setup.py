@@ -14,6 +14,7 @@ from sparkrun.core.features import FeatureState, feature_state, feature_states, 
 _COMMANDS = {
     "features": Entry("sparkrun.cli.setup:features", "Feature flags: list, enable, disable, reset."),
     "sync": Entry("sparkrun.cli.build:stage", "Bring a recipe's image and model to all hosts (as stage)."),
+    "prune-runtime-cache": Entry("sparkrun.cli.runtime_cache:prune_runtime_cache", "Remove old compiled kernels from hosts.", hidden=True),
 }
 
 

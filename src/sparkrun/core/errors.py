@@ -89,6 +89,10 @@ class ModelMissingError(SparkrunError):
     """The model's files are not where the recipe says."""
 
 
+class NotCachedError(SparkrunError):
+    """No cache that was looked at holds what was named."""
+
+
 class ImageMissingError(SparkrunError):
     """A host lacks the image, and nothing can bring it there."""
 

@@ -101,6 +101,8 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     hf_hub: str = ""
     """The folder in which models of the hub are kept."""
     hf_free_bytes: int | None = None
+    hf_cache_id: str = ""
+    """Which physical cache that is, for ``shared_caches.groups_of``; empty where that is unknown."""
     hardware: HostHardware = HostHardware()
     fabric: FabricFacts = FabricFacts()
     docker: DockerFacts = DockerFacts()

@@ -28,6 +28,18 @@ class Mount(msgspec.Struct, frozen=True):
     create: bool = False
 
 
+class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
+    """What a launch notes of the caches on a host, and clears away there, beside starting a rank. Paths may begin with ``~/``."""
+
+    hub: str = ""
+    """Folder of the hub's cache, and in it that of the model which is used."""
+    model_folder: str = ""
+    runtime_cache: str = ""
+    """The rank's own compile cache, and the folder of all of them, from which goes what was unused for so many days; 0 is never."""
+    runtime_caches: str = ""
+    max_age_days: float = 0
+
+
 class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What one rank runs, and where. ``command`` is the shell text the host executes, unchanged."""
 
@@ -62,6 +74,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Further labels of the container."""
     gated: bool = False
     """The engine waits inside its container until the launch opens the gate."""
+    upkeep: Upkeep = Upkeep()
     gate_timeout_s: int = 600
     """How long it waits there without a sign of the launch before it gives up."""
 

@@ -10,8 +10,9 @@ import msgspec
 from sparkrun.core.decisions import Decided, user_env
 from sparkrun.core.facts import HostFacts
 from sparkrun.core.hardware import DEVICE_ACCESS
-from sparkrun.core.plan import Mount, RankPlan
+from sparkrun.core.plan import Mount, RankPlan, Upkeep
 from sparkrun.core.secret_names import split_secrets
+from sparkrun.models.files import repo_folder
 from sparkrun.orchestration.executor import JobLabels
 from sparkrun.runtimes.environment import LaunchFields, merge_tiers, render_recipe_env
 from sparkrun.runtimes.model_files import CONTAINER_HF_HOME, CONTAINER_HUB
@@ -95,6 +96,7 @@ def _rank_plan(decided: Decided, rank: RankContext, collective: Mapping[str, str
         needs_model=request.runtime.needs_model(rank),
         ports=request.runtime.rank_ports(context, decided.command),
         why=command.notes,
+        upkeep=_upkeep(decided, facts, cache),
     )
     return _in_container(plan, decided, rank, cache) if request.executor.uses_images else plan
 
@@ -177,9 +179,25 @@ def _cache_settings(decided: Decided) -> CacheSettings:
     recipe, cluster = decided.request.recipe, decided.request.cluster
     if decided.request.options.runtime_cache is False:
         return CacheSettings(enabled=False)
-    if recipe.runtime_cache is None and cluster:
+    if recipe.runtime_cache is not None:
+        return cache_settings(recipe.runtime_cache, recipe.where("runtime_cache"))
+    if cluster and cluster.runtime_cache is not None:
         return cache_settings(cluster.runtime_cache, f"cluster {cluster.name}")
-    return cache_settings(recipe.runtime_cache, recipe.where("runtime_cache"))
+    return cache_settings(decided.request.user_runtime_cache, "config.yaml")
+
+
+def _upkeep(decided: Decided, facts: HostFacts, cache: RuntimeCache | None) -> Upkeep:
+    model = decided.request.model
+    folder = repo_folder(model.repo) if model.repo and facts.hf_hub else ""
+    if cache is None:
+        return Upkeep(hub=facts.hf_hub, model_folder=folder)
+    return Upkeep(
+        hub=facts.hf_hub,
+        model_folder=folder,
+        runtime_cache=cache.host_dir,
+        runtime_caches=cache.root,
+        max_age_days=cache.max_age_days,
+    )
 
 
 def _tuning_mounts(decided: Decided, facts: HostFacts) -> Iterator[Mount]:

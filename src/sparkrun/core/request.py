@@ -66,6 +66,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What the builder reads of the command line, of ``config.yaml`` and of the recipe."""
     built: frozenset[tuple[str, str]] = frozenset()
     """Host and image of every build of this launch that is done."""
+    user_runtime_cache: Values | bool | None = None
+    """``runtime_cache`` of config.yaml."""
     cluster_env: dict[str, str] = {}
     model_answer: ModelAnswer | None = None
     """What is known of the model beyond what hosts tell, once that was asked."""
@@ -128,6 +130,7 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
         user_defaults=user_defaults if isinstance(user_defaults, dict) else {},
         builder=builder,
         builder_options=_builder_options(builder, options, recipe, sctx),
+        user_runtime_cache=_user_runtime_cache(sctx),
         cluster_env=cluster_env(cluster, sctx.config) if cluster else {},
         missing_mounts=_missing_mounts(sctx),
     )
@@ -249,6 +252,11 @@ def _executor_config(
 def _scheduler(options: RunOptions, recipe: Recipe, cluster: Cluster | None, plugins: Plugins) -> Scheduler:
     layers = SchedulerLayers(cli=options.scheduler, recipe=recipe.scheduler, cluster=cluster.effective_scheduler if cluster else None)
     return resolve_scheduler(layers, plugins.scheduler)
+
+
+def _user_runtime_cache(sctx: SparkrunContext) -> Values | bool | None:
+    value = sctx.config.get("runtime_cache")
+    return value if isinstance(value, bool) else sctx.config.mapping("runtime_cache") or None
 
 
 def _missing_mounts(sctx: SparkrunContext) -> MissingMounts:

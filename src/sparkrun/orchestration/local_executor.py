@@ -10,7 +10,7 @@ import msgspec
 
 from sparkrun.core.plan import RankPlan
 from sparkrun.core.remote import ScriptCall
-from sparkrun.orchestration.executor import Executor, ExecutorConfig, JobLabels, LogView
+from sparkrun.orchestration.executor import Executor, ExecutorConfig, JobLabels, LogView, upkeep_params
 
 EVIDENCE_LINES = 20
 _PLACES = {
@@ -52,6 +52,7 @@ class LocalExecutor(Executor):
             "ENVS": _pairs(rank.env),
             "ALLOCATIONS": _allocations(rank),
             "LABELS": msgspec.json.encode(labels).decode(),
+            **upkeep_params(rank),
         }
         params |= {_PLACES[key]: str(value) for key, value in config.items() if key in _PLACES and value is not None}
         return ScriptCall("local_start", params, {"SECRET_ENVS": _pairs(rank.secret_env)})

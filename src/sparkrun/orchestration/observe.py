@@ -115,6 +115,7 @@ def _facts(result: RemoteResult, question: Question) -> HostFacts | Unreachable:
         hf_cache=host.text("HF_CACHE") or "",
         hf_hub=host.text("HF_HUB_CACHE") or "",
         hf_free_bytes=_kib(host, "HF_CACHE_FREE_KIB"),
+        hf_cache_id=host.text("HF_CACHE_ID") or "",
         hardware=_hardware(answers.section("ACCEL"), host),
         fabric=parse_fabric(answers.section("FABRIC")),
         docker=_docker(answers.section("DOCKER")),

@@ -310,6 +310,16 @@ whole_files() {
     seen[$all]=1
     list_shards "$file" || return 1
   done
+  none_wanted_again
+}
+
+# Whether every file is back that was removed because it was damaged (model_change.sh); REPLY says which is not.
+none_wanted_again() {
+  local file
+  slurp "$HUB/.sparkrun/missing/models--${MODEL_ID//\//--}" || return 0
+  while IFS= read -r file; do
+    [[ $file != "${SNAPSHOT##*/}"/* || -e ${SNAPSHOT%/*}/$file ]] || { REPLY="${file#*/} is missing" && return 1; }
+  done <<<"$REPLY"
 }
 
 # FILE...: of a snapshot's GGUF files the one of the wanted quantisation: its name as a word of the path, else anywhere in it. Without

@@ -15,6 +15,7 @@
 # Answers, by section. What cannot be known here is left out or empty; that is a fact and no failure.
 #   HOST       HOSTNAME USER UID GID HOME SHELL OS KERNEL ARCH CPUS MEM_TOTAL_KIB MEM_AVAILABLE_KIB SPARKRUN_CACHE
 #              SPARKRUN_CACHE_WRITABLE SPARKRUN_CACHE_FREE_KIB HF_CACHE (its home) HF_HUB_CACHE HF_CACHE_FREE_KIB
+#              HF_CACHE_ID (see hub_place.sh)
 #   ACCEL      NVIDIA_PRESENT NVIDIA_GPU_COUNT NVIDIA_GPU_n_{NAME,MEMORY_MIB,COMPUTE_CAP} NVIDIA_DRIVER_VERSION, NVIDIA_ERROR when
 #              nvidia-smi is here and fails; AMD_PRESENT AMD_GPU_COUNT INTEL_PRESENT INTEL_GAUDI_COUNT APPLE_PRESENT IB_PRESENT
 #   ENGINE     ENGINE_PATH, or for a missing llama-server EMBEDDED_PYTHON and EMBEDDED_ENGINE (version)
@@ -46,6 +47,7 @@ main() {
   SYSFS=${SYSFS:-/sys}
   resolve_places
   resolve_hub
+  find_hub_place
   begin_slow_looks
   tell_host
   tell_engine_and_model
@@ -100,16 +102,7 @@ collect() {
 
 # --- host ------------------------------------------------------------------------------------------------------------------------
 
-resolve_hub() {
-  expand_home "${HF_HOME_OVERRIDE:-${HF_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/huggingface}}"
-  HF_CACHE=${REPLY%/}
-  HUB=$HF_CACHE/hub
-  [[ -n $HF_HOME_OVERRIDE ]] || HUB=${HF_HUB_CACHE:-${HUGGINGFACE_HUB_CACHE:-$HUB}}
-  expand_home "$HUB"
-  HUB=${REPLY%/}
-}
-
-# Free KiB for the sparkrun cache and the hub, one a line.
+# Free KiB for the sparkrun cache and the hub, and the inode of the hub's place, one a line.
 disk_room() {
   local folder
   for folder in "$CACHE_DIR" "$HUB"; do
@@ -118,6 +111,7 @@ disk_room() {
       read -r _ && read -r _ _ _ REPLY _ && echo "$REPLY" || echo
     } || :
   done
+  timeout 3 stat -c %i -- "$HUB_PLACE" </dev/null 2>/dev/null || echo
 }
 
 tell_host() {
@@ -144,6 +138,8 @@ tell_host() {
   mapfile -t room <&"$DISK_FD"
   answer SPARKRUN_CACHE_FREE_KIB "${room[0]:-}"
   answer HF_CACHE_FREE_KIB "${room[1]:-}"
+  name_cache "${room[2]:-}"
+  answer HF_CACHE_ID "$REPLY"
   end_section
 }
 

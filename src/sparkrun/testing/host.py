@@ -10,6 +10,7 @@ from pathlib import Path
 from sparkrun.core.remote import Params, ScriptCall
 from sparkrun.testing.answers import lines, section
 from sparkrun.testing.docker import FakeDocker
+from sparkrun.testing.hub_cache import CACHE_SCRIPTS, NOW_S, FakeHubCache
 
 GIB = 1024**3
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -40,7 +41,7 @@ class FakeHost:
     """State that a test sets up, and ``answer``: what the real script would print.
 
     ``refuse(script)`` lets a script fail; ``dies_with`` is the exit code with which the next engine ends instead of becoming ready.
-    ``fabric`` is what it answers about its network.
+    ``fabric`` is what it answers about its network, ``cache`` its models of the hub as the commands on caches see them.
     """
 
     def __init__(self, name: str, *, gpus: int = 0, memory_bytes: int = 121 * GIB) -> None:
@@ -60,6 +61,9 @@ class FakeHost:
         self.hf_home = ""
         self.tuning: dict[str, str] = {}
         """Tuning configs by path below their engine's folder: SHA-256."""
+        self.kernels: dict[str, float] = {}
+        """Days since the last use of each entry of the runtime cache."""
+        self.cache = FakeHubCache(self.hub, f"local:{name}:1:2")
         self.arriving: set[str] = set()
         self.reaches: set[str] = set()
         """Hosts that it can log in to."""
@@ -93,6 +97,8 @@ class FakeHost:
             hook()
         if call.name in self._refused:
             return 1, lines({"MESSAGE": self._refused[call.name]})
+        if call.name in CACHE_SCRIPTS:
+            return self.cache.answer(call)
         handler: Callable[[ScriptCall], tuple[int, str]] = self.docker.answers(call.name) or getattr(self, f"_{call.name}")
         return handler(call)
 
@@ -190,6 +196,15 @@ class FakeHost:
             found += [("BLOB", f"{size}\t{name}") for name, size in MODEL_FILES.items()]
         return 0, section("STOCK", found)
 
+    def _runtime_cache(self, call: ScriptCall) -> tuple[int, str]:
+        days = int(str(call.params["PRUNE_MINUTES"])) / (24 * 60)
+        entries = [("ENTRY", f"1000 {NOW_S - age * 86400:.0f} {path}") for path, age in self.kernels.items()]
+        stale = [path for path, age in self.kernels.items() if age > days]
+        gone = stale if call.params.get("APPLY") == "1" else []
+        self.kernels = {path: age for path, age in self.kernels.items() if path not in gone}
+        told = [*entries, *(("STALE", path) for path in stale), *(("REMOVED", path) for path in gone)]
+        return 0, section("RUNTIME_CACHE", [("ROOT", "/home/spark/.cache/sparkrun/runtime-cache"), ("NOW", str(NOW_S)), *told])
+
     def _hub_receive(self, call: ScriptCall) -> tuple[int, str]:
         self.arriving.add(str(call.params["REPO"]))
         return 0, section("RECEIVE", {"FILES": str(len(call.params["ENTRIES"]))})
@@ -263,4 +278,5 @@ def _identity(host: FakeHost) -> dict[str, str]:
         "SPARKRUN_CACHE": "/home/spark/.cache/sparkrun",
         "HF_HUB_CACHE": host.hub,
         "HF_CACHE": host.hf_home,
+        "HF_CACHE_ID": host.cache.cache_id,
     }
