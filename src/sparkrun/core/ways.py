@@ -117,7 +117,8 @@ class _View:
             return False
         if self.item.kind == "image":
             return self.image(machine) is not None
-        return seen.model.path is not None and bool(self.files(machine))
+        found = seen.further.get(self.item.what, seen.model)
+        return found.path is not None and bool(self.files(machine))
 
     def image(self, machine: str) -> StockedImage | None:
         return self.image_stock(machine).images.get(self.item.what)

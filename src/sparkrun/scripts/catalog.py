@@ -30,7 +30,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "observe": ScriptSpec(
         (*_LOCAL, "net", "hub_place", "model", "fabric"),
         ("MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING"),
-        ("PORTS", "NAMES", "IMAGES"),
+        ("PORTS", "NAMES", "IMAGES", "FURTHER"),
     ),
     "local_start": ScriptSpec(
         (*_LOCAL, "docker", "upkeep"),
