@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from sparkrun.containers.images import is_mutable
@@ -189,6 +190,12 @@ def test_with_a_cache_that_all_share_one_copy_is_made() -> None:
     facts = [host("a"), host("b")]
 
     assert only(bring([need("a", "model"), need("b", "model")], facts, copied_once=True)).hosts == ("a",)
+
+
+def test_hosts_that_mount_the_same_cache_get_one_copy() -> None:
+    facts = [msgspec.structs.replace(host(name), hf_cache_id=f"net:nfs4:nas:/hf:{inode}") for name, inode in (("a", 7), ("b", 7), ("c", 8))]
+
+    assert only(bring([need(name, "model") for name in "abc"], facts)).hosts == ("a", "c")
 
 
 # --- images ---------------------------------------------------------------------------------------------------------------------------

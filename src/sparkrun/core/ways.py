@@ -15,6 +15,7 @@ from sparkrun.core.facts import HostFacts
 from sparkrun.core.needs import Item, Need
 from sparkrun.core.plan import Branch, Flow, Gap, HostAction, Transfer
 from sparkrun.core.routes import Link, best_root, chain_from
+from sparkrun.core.shared_caches import groups_of
 from sparkrun.core.sources import HERE, Stocks
 from sparkrun.models.files import HubFile, HubStock, Selection, bytes_lacking, plan_streams, read_script, wanted_files
 from sparkrun.models.hub import Fetch, Snapshot, download_action, keep_action, receive_action
@@ -156,8 +157,12 @@ def _really(view: _View, hosts: Sequence[str]) -> list[str]:
 
 
 def _once(view: _View, hosts: list[str]) -> list[str]:
-    """Of hosts that share one cache, the first."""
-    return hosts[:1] if view.item.kind == "model" and view.rules.copied_once else hosts
+    """Of hosts that share one cache of models, the first."""
+    if view.item.kind == "image" or not hosts:
+        return hosts
+    if view.rules.copied_once:
+        return hosts[:1]
+    return [group[0] for group in groups_of({host: view.facts[host].hf_cache_id for host in hosts})]
 
 
 def _bring(view: _View, hosts: list[str]) -> Distribution:
