@@ -21,7 +21,7 @@ from sparkrun.core.errors import (
 from sparkrun.core.events import Detail, Done, Note, Phase, Step, Warn
 from sparkrun.core.facts import HostFacts, WorkloadFacts
 from sparkrun.core.jobs import ensure_cache_writable, job_of, remove_job, write_job
-from sparkrun.core.observation import assume_request, observe_request, question_for, refuse_silent
+from sparkrun.core.observation import assume_request, observe_request, question_for
 from sparkrun.core.plan import LaunchPlan, RankPlan
 from sparkrun.core.planner import check_launchable
 from sparkrun.core.request import Request, refuse_findings, resolve_request, tell_findings
@@ -31,7 +31,6 @@ from sparkrun.orchestration.apply import Ledger, failure_text, undoing
 from sparkrun.orchestration.claims import Claims, claiming
 from sparkrun.orchestration.guards import guarding
 from sparkrun.orchestration.hooks import hook_output, run_local_command
-from sparkrun.orchestration.observe import unreachable_of
 from sparkrun.orchestration.ready import Outcome
 
 PHASES = 6
@@ -113,9 +112,8 @@ def _launch_claimed(options: RunOptions, claims: Claims, sctx: SparkrunContext) 
 
 
 def _look(request: Request, claims: Claims, sctx: SparkrunContext, failed: Failed | None = None) -> _Look:
-    """Claim the hosts, then see them: what others have started by now is seen too."""
-    refuse_silent(unreachable_of(result) for result in claims.take(request.selection.hosts))
-    facts = observe_request(request, sctx)
+    """Claim the hosts and see them: what others have started by then is seen too."""
+    facts = observe_request(request, sctx, claims)
     plan = plan_launch(request, facts, sctx, failed)
     return _Look(facts, plan, _running_already(plan, facts))
 

@@ -102,11 +102,10 @@ class Guard(msgspec.Struct, frozen=True):
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """Actions that may run at the same time, who is watched from then on, and the condition that ends the stage."""
+    """Actions that may run at the same time, and who is watched from then on. It ends when every action has."""
 
     title: str
     actions: tuple[HostAction, ...] = ()
-    until: Watch | None = None
     guards: tuple[Guard, ...] = ()
 
 
@@ -275,8 +274,4 @@ def _masked_actions(actions: tuple[HostAction, ...]) -> tuple[HostAction, ...]:
 
 
 def _masked_stage(stage: Stage) -> Stage:
-    return msgspec.structs.replace(
-        stage,
-        actions=_masked_actions(stage.actions),
-        until=msgspec.structs.replace(stage.until, call=stage.until.call.masked()) if stage.until else None,
-    )
+    return msgspec.structs.replace(stage, actions=_masked_actions(stage.actions))

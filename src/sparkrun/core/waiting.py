@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import EngineDiedError, HostUnreachableError, LaunchFailedError, NotReadyError, SparkrunError
-from sparkrun.core.events import Detail, EngineLine, Step
+from sparkrun.core.events import EngineLine, Step
 from sparkrun.core.plan import LaunchPlan, RankPlan, Stage
-from sparkrun.orchestration.apply import Ledger, apply_stage, await_condition
+from sparkrun.orchestration.apply import Ledger, apply_stage
 from sparkrun.orchestration.executor import Executor, LogView
 from sparkrun.orchestration.guards import Guards, Loss
 from sparkrun.orchestration.ready import EVIDENCE_TIMEOUT_S, Evidence, Outcome, evidence_of, watch_ready
@@ -67,11 +67,8 @@ class LaunchWait:
         return outcome, seen[0]
 
     def _apply_stage(self, stage: Stage, ledger: Ledger) -> None:
-        apply_stage(stage, ledger, self._sctx.runner, self._sctx.emit)
+        apply_stage(stage, ledger, self._sctx.runner, self._sctx.emit, self._guards.alarm)
         self._guards.stand_by(stage.guards)
-        if stage.until:
-            self._sctx.emit(Detail(stage.until.title))
-            await_condition(stage.until, self._sctx.runner, self._guards.alarm)
         if self._guards.first:
             raise self._lost(self._guards.first)
 

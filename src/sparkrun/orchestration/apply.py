@@ -10,7 +10,7 @@ import msgspec
 
 from sparkrun.core.errors import HostUnreachableError, Interrupted, LaunchFailedError
 from sparkrun.core.events import Detail, EventSink, Note, Warn
-from sparkrun.core.plan import HostAction, Stage, Watch
+from sparkrun.core.plan import HostAction, Stage
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
 from sparkrun.orchestration.hooks import hook_output
 from sparkrun.orchestration.ssh_errors import explain_ssh_failure
@@ -55,25 +55,21 @@ def undoing(ledger: Ledger, runner: HostRunner, emit: EventSink, *, keep: bool) 
         raise Interrupted(_interrupted(ledger, keep, left), hint="look with: sparkrun status" if keep or left else None)
 
 
-def apply_stage(stage: Stage, ledger: Ledger, runner: HostRunner, emit: EventSink) -> None:
-    """Run a stage's actions at the same time. Raises ``LaunchFailedError`` with every host's reason, first cause first."""
+def apply_stage(stage: Stage, ledger: Ledger, runner: HostRunner, emit: EventSink, stop: Event) -> None:
+    """Run a stage's actions at the same time. Raises ``LaunchFailedError`` with every host's reason, first cause first.
+
+    Once ``stop`` is set, the actions are given up: whoever set it knows why.
+    """
     ledger.begin(stage.actions)
     limit_s = max((action.timeout_s for action in stage.actions), default=0)
-    results = runner.run_all(((action.host, action.call) for action in stage.actions), timeout_s=limit_s)
+    results = runner.run_all([(action.host, action.call) for action in stage.actions], timeout_s=limit_s, stop=stop)
+    if stop.is_set():
+        return
     failures = [(action, result) for action, result in zip(stage.actions, results, strict=True) if not result.ok]
     if failures:
         raise _stage_error(stage, failures)
     for result in results:
         emit(Detail(f"{result.host}: {' '.join(result.stdout.split())}"))
-
-
-def await_condition(watch: Watch, runner: HostRunner, stop: Event) -> None:
-    """Wait until a condition holds. Raises ``LaunchFailedError`` when it cannot any more; returns at once when ``stop`` is set."""
-    lines: list[str] = []
-    result = runner.stream(watch.host, watch.call, lines.append, timeout_s=watch.timeout_s, stop=stop)
-    if not result.ok and not stop.is_set():
-        told = msgspec.structs.replace(result, stdout="\n".join(lines))
-        raise LaunchFailedError(f"{watch.title}: {failure_text(told)}", hint=failure_hint(told))
 
 
 def take_back(ledger: Ledger, runner: HostRunner, emit: EventSink) -> tuple[str, ...]:

@@ -21,8 +21,7 @@ from sparkrun.orchestration.ssh_command import (
     ssh_settings,
 )
 from sparkrun.orchestration.ssh_errors import FailureKind, SshFailure, explain_ssh_failure
-from sparkrun.orchestration.uploads import call_params
-from sparkrun.scripts import compose_script
+from sparkrun.orchestration.uploads import script_text
 
 if TYPE_CHECKING:
     from threading import Event
@@ -93,12 +92,12 @@ class SshRunner:
         """Run one script to its end."""
         return self.run_all([(host, call)], timeout_s=timeout_s)[0]
 
-    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
+    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float, stop: Event | None = None) -> tuple[RemoteResult, ...]:
         """Run several scripts at the same time, at most ``max_parallel`` of them; results in the given order."""
         from sparkrun.orchestration.ssh_sessions import run_sessions
 
         texts = _Texts()
-        return run_sessions([self._session(host, call, texts, timeout_s) for host, call in calls], self.settings)
+        return run_sessions([self._session(host, call, texts, timeout_s) for host, call in calls], self.settings, stop)
 
     def stream(
         self,
@@ -176,5 +175,5 @@ class _Texts:
 
     def of(self, call: ScriptCall) -> str:
         if self._last is None or self._last[0] != call:
-            self._last = (call, compose_script(call.name, call_params(call)))
+            self._last = (call, script_text(call))
         return self._last[1]

@@ -3,13 +3,16 @@
 # Parameters
 #   PORTS             array of TCP ports to look at
 #   IMAGES            array of images to look for
-#   NAMES             array of container names of interest, told also when they carry no sparkrun label
 #   MODEL             model as in a recipe: ORG/NAME[:QUANT], /absolute/path, file:///path, pkg://package/file (may be empty)
 #   HF_HOME_OVERRIDE  Hugging Face home to look in instead of this host's own
 #   ENGINE            program to find, such as llama-server (may be empty)
 #   PYTHON            python to ask first for packages and for the embedded engine (may be empty)
 #   CACHE             sparkrun cache folder (default: this host's own)
 #   SYSFS             where sysfs is mounted (default /sys)
+#   CLAIM             1: claim this host for a launch before the look, and hold it until the caller has gone (claim.sh)
+#   CLAIM_FILE        its lock file (default /tmp/sparkrun.claim, which every user of this host shares)
+#   CLAIM_WAIT_S      how long to wait for another launch to let go (default 0)
+#   LIFELINE          1: the caller keeps stdin open for as long as it holds the claim
 #
 # Answers, by section. What cannot be known here is left out or empty; that is a fact and no failure.
 #   HOST       HOSTNAME USER UID GID HOME SHELL OS KERNEL ARCH CPUS MEM_TOTAL_KIB MEM_AVAILABLE_KIB SPARKRUN_CACHE
@@ -23,15 +26,17 @@
 #   FABRIC     as fabric.sh says
 #   PORTS      PORT_<port>_STATE (free, busy), and of a listener as far as this user may see: _PID, _PROCESS, _SESSION
 #   WORKLOADS  COUNT, then one section WORKLOAD for each workload of the local executor: local_status.sh without RSS_KIB and port
-#   DOCKER     DOCKER_PRESENT DOCKER_USABLE DOCKER_VERSION DOCKER_REASON, and CONTAINER (JSON: id, name, image, state, status,
-#              labels) once each; for each of IMAGES one IMAGE_HERE (reference, id, architecture, bytes) or IMAGE_MISSING (reference), and
-#              neither where docker does not tell
+#   DOCKER     DOCKER_PRESENT DOCKER_USABLE DOCKER_VERSION DOCKER_REASON; for each of IMAGES one IMAGE_HERE (reference, id, architecture,
+#              bytes) or IMAGE_MISSING (reference), and neither where docker does not tell; then one section WORKLOAD for each container of
+#              ours, with EXECUTOR=docker: docker_status.sh without times, memory and port
+#   CLAIM      before all others: CLAIMED=1, with LOCK=none on a host without flock(1), where nothing is locked; or REASON and MESSAGE, and no
+#              other section, when the host cannot be claimed
+#   HELD       LOOKED=1 after all others, while the claim is held
 #
-# Exit codes: 0 looked; 2 wrong parameters.
+# Exit codes (REASON): 0 looked, and the claim has ended; 1 busy: another launch holds it; 2 wrong parameters, no_file.
 
 LC_ALL=C
 SMI_FIELDS=name,memory.total,compute_cap,driver_version
-CONTAINER_FORMAT='{"id":{{json .ID}},"name":{{json .Names}},"image":{{json .Image}},"state":{{json .State}},"status":{{json .Status}},"labels":{{json .Labels}}}'
 IMAGE_FORMAT='{{.Id}} {{.Architecture}} {{.Size}}'
 
 main() {
@@ -40,8 +45,9 @@ main() {
     [[ $port =~ ^[1-9][0-9]{0,4}$ ]] || refuse 2 bad_parameter "PORTS holds '$port', which is no TCP port"
   done
   SYSFS=${SYSFS:-/sys}
-  resolve_places
+  resolve_docker_folder
   resolve_hub
+  [[ $CLAIM != 1 ]] || claim_host
   begin_slow_looks
   tell_host
   tell_engine_and_model
@@ -52,27 +58,47 @@ main() {
   report_fabric
   end_section
   tell_docker
+  [[ $CLAIM != 1 ]] || keep_claim
+}
+
+claim_host() {
+  section CLAIM
+  watch_session
+  take_claim "${CLAIM_FILE:-/tmp/sparkrun.claim}" "${CLAIM_WAIT_S:-0}"
+  answer CLAIMED 1
+  [[ -n $CLAIM_FD ]] || answer LOCK none
+  end_section
+}
+
+keep_claim() {
+  section HELD
+  answer LOOKED 1
+  end_section
+  hold_claim
 }
 
 # Programs that take their time run while everything else is looked at.
 begin_slow_looks() {
-  local filters=() name image fd
+  local image fd
   IMAGE_FDS=()
-  SMI_FD='' VERSION_FD='' LABELLED_FD='' NAMED_FD=''
+  SMI_FD='' VERSION_FD='' CONTAINERS_FD=''
   ! find_tool nvidia-smi || exec {SMI_FD}< <(quietly bounded "$REPLY" "--query-gpu=$SMI_FIELDS" --format=csv,noheader,nounits)
   exec {DISK_FD}< <(quietly disk_room)
-  find_tool docker || return 0
-  DOCKER=$REPLY
+  find_docker || return 0
   exec {VERSION_FD}< <(quietly bounded "$DOCKER" version --format '{{.Server.Version}}')
-  exec {LABELLED_FD}< <(quietly bounded "$DOCKER" ps -a --no-trunc --filter label=sparkrun.cluster_id --format "$CONTAINER_FORMAT")
+  exec {CONTAINERS_FD}< <(quietly containers_here)
   for image in "${IMAGES[@]}"; do
     exec {fd}< <(quietly bounded "$DOCKER" image inspect --format "$IMAGE_FORMAT" -- "$image")
     IMAGE_FDS+=("$fd")
   done
-  for name in "${NAMES[@]}"; do
-    ! valid_name "$name" || filters+=(--filter "name=^/?${name//./\\.}\$")
-  done
-  ((${#filters[@]} == 0)) || exec {NAMED_FD}< <(quietly bounded "$DOCKER" ps -a --no-trunc "${filters[@]}" --format "$CONTAINER_FORMAT")
+}
+
+# What docker answers of our containers, and a last line with 0; or what it complains of, and its exit code.
+containers_here() {
+  local status=0
+  ask_containers || status=$?
+  ((status == 0)) || REPLY=$DOCKER_SAID
+  printf '%s\n%s\n' "$REPLY" "$status"
 }
 
 # COMMAND...: its output, and a last line with its exit code (124: no answer in 5 s).
@@ -278,6 +304,7 @@ tell_workloads() {
 
 tell_docker() {
   section DOCKER
+  FOUND=()
   if [[ -n $VERSION_FD ]]; then
     answer DOCKER_PRESENT 1
     tell_daemon
@@ -286,10 +313,10 @@ tell_docker() {
     answer DOCKER_USABLE 0
   fi
   end_section
+  tell_containers
 }
 
 tell_daemon() {
-  local line fd told=$'\n'
   collect "$VERSION_FD"
   if ((RETURNED)); then
     ((RETURNED != 124)) || LINES_READ=("docker did not answer within 5 s")
@@ -297,17 +324,29 @@ tell_daemon() {
     answer DOCKER_REASON "${LINES_READ[0]:-docker version ended with exit code $RETURNED}"
     return
   fi
-  answer DOCKER_USABLE 1
   answer DOCKER_VERSION "${LINES_READ[-1]:-}"
-  for fd in $LABELLED_FD $NAMED_FD; do
-    collect "$fd"
-    ((RETURNED == 0)) || { answer DOCKER_REASON "docker ps: ${LINES_READ[0]:-exit code $RETURNED}" && continue; }
-    for line in "${LINES_READ[@]}"; do
-      [[ $told == *$'\n'"$line"$'\n'* ]] || answer CONTAINER "$line"
-      told+=$line$'\n'
-    done
-  done
+  collect "$CONTAINERS_FD"
+  if ((RETURNED)); then
+    # What runs here is unknown then, and nobody may take this host for free.
+    answer DOCKER_USABLE 0
+    answer DOCKER_REASON "docker ps: ${LINES_READ[0]:-exit code $RETURNED}"
+    return
+  fi
+  printf -v REPLY '%s\n' "${LINES_READ[@]}"
+  split_answers "$REPLY"
+  answer DOCKER_USABLE 1
   tell_images
+}
+
+tell_containers() {
+  local container
+  for container in "${FOUND[@]}"; do
+    read_answers "$container"
+    section WORKLOAD
+    answer EXECUTOR docker
+    answer_container
+    end_section
+  done
 }
 
 tell_images() {

@@ -68,8 +68,9 @@ class FakeCluster:
             on_line(line)
         return RemoteResult(host, result.returncode, "", result.stderr, result.unreachable)
 
-    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
+    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float, stop: Event | None = None) -> tuple[RemoteResult, ...]:
         """One after the other, in order."""
+        del stop
         return tuple(self.run(host, call, timeout_s=timeout_s) for host, call in calls)
 
     def run_here(self, call: ScriptCall, *, timeout_s: float) -> RemoteResult:

@@ -99,6 +99,11 @@ class FakeDocker:
             return {"DOCKER_PRESENT": present, "DOCKER_USABLE": "1", "DOCKER_VERSION": "28.0.0"}
         return {"DOCKER_PRESENT": present, "DOCKER_USABLE": "0", "DOCKER_REASON": TROUBLE[self.trouble][1].format(host=self._host.name)}
 
+    def workloads(self) -> str:
+        """What a look at the host says of containers."""
+        shown = self.containers.values() if self.trouble is None else ()
+        return "".join(section("WORKLOAD", {"EXECUTOR": "docker", **self._workload(container)}) for container in shown)
+
     def images(self, asked: Iterable[str]) -> list[tuple[str, str]]:
         """What a look at the host says of images."""
         if self.trouble is not None:
@@ -203,9 +208,6 @@ class FakeDocker:
 
     def _wait_port(self, call: ScriptCall) -> Answer:
         return self._waited(call, {"OPEN_MS": "10"})
-
-    def _wait_ray(self, call: ScriptCall) -> Answer:
-        return self._waited(call, {"ALIVE": str(call.params["NODES"])})
 
     def _waited(self, call: ScriptCall, found: dict[str, str]) -> Answer:
         watched = str(call.params.get("WATCH_CONTAINER") or "")
