@@ -48,6 +48,13 @@ def version(words: list[str]) -> None:
     print("28.2.2")
 
 
+def wait(words: list[str]) -> None:
+    for meta in chosen(words):
+        while ended(meta) is None:
+            time.sleep(0.01)
+        print(ended(meta))
+
+
 def run(words: list[str]) -> None:
     options, rest = parse(words)
     name = options["--name"][0]

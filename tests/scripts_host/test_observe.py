@@ -598,15 +598,10 @@ def test_containers_of_ours_are_told_beside_the_processes(dock: DockerHost) -> N
     told = {(section.text("NAME"), section.text("EXECUTOR"), section.text("STATE")) for section in ran.answers.sections("WORKLOAD")}
     assert told == {("one", None, "running"), (NAME, "docker", "running")}
     docker = ran.section("DOCKER")
-    assert [docker.text(key) for key in ("DOCKER_PRESENT", "DOCKER_USABLE", "DOCKER_VERSION", "DOCKER_REASON")] == [
-        "1",
-        "1",
-        "28.2.2",
-        None,
-    ]
+    assert [docker.text(key) for key in ("DOCKER_USABLE", "DOCKER_VERSION", "DOCKER_REASON")] == ["1", "28.2.2", None]
     (container,) = [section for section in ran.answers.sections("WORKLOAD") if section.text("EXECUTOR")]
     (status,) = dock.run(EXECUTOR.status_call()).answers.sections("WORKLOAD")
-    same = ("NAME", "STATE", "CLUSTER_ID", "LAUNCH", "LABELS", "ALLOCATIONS", "PID", "GATE")
+    same = ("NAME", "STATE", "CLUSTER_ID", "LAUNCH", "LABELS", "ALLOCATIONS", "AUTO_REMOVE", "PID", "GATE")
     assert [container.text(key) for key in same] == [status.text(key) for key in same]
 
 
@@ -614,8 +609,8 @@ def test_containers_of_ours_are_told_beside_the_processes(dock: DockerHost) -> N
     ("body", "reason"),
     [
         ("echo 'permission denied while trying to connect' >&2; exit 1", "permission denied while trying to connect"),
-        ("exit 125", "docker version ended with exit code 125"),
-        ("exec sleep 600", "docker did not answer within 5 s"),
+        ("exit 125", "docker ps ended with exit code 125"),
+        ("exec sleep 600", "docker did not answer within 8 s"),
     ],
 )
 def test_a_docker_that_cannot_be_used_is_told_with_the_reason(host: ScratchHost, body: str, reason: str) -> None:
@@ -632,7 +627,7 @@ def test_a_docker_whose_list_fails_is_told(host: ScratchHost) -> None:
 
     section = look(host, "DOCKER")
 
-    assert (section.text("DOCKER_USABLE"), section.text("DOCKER_REASON")) == ("0", "docker ps: no list")
+    assert (section.text("DOCKER_USABLE"), section.text("DOCKER_REASON")) == ("0", "no list")
 
 
 # --- the claim of a launch ---------------------------------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         RecipeNotFoundError,
         RecipeSyntaxError,
         SparkrunError,
+        StageFailedError,
         StateError,
         StopFailedError,
         UnknownPlaceholderError,
@@ -98,7 +99,7 @@ __getattr__ = lazy_names(
             AlreadyRunningError AmbiguousWorkloadError ConfigError DockerUnavailableError EngineDiedError EngineMissingError
             ExecutorUnavailableError HostCommandError HostUnreachableError HostsBusyError HostsError IncompatibleHardwareError Interrupted
             ImageMissingError LaunchFailedError ModelMissingError NotReadyError PlacementError PluginError PortInUseError RecipeError
-            RecipeNotFoundError RecipeSyntaxError SparkrunError StateError StopFailedError UnknownPlaceholderError
+            RecipeNotFoundError RecipeSyntaxError SparkrunError StageFailedError StateError StopFailedError UnknownPlaceholderError
             UnknownWorkloadError UsageError
         """,
         "sparkrun.api._fabric": "FabricHostReport FabricPortReport FabricReport fabric",
@@ -203,6 +204,7 @@ __all__ = [
     "SlotReason",
     "SparkrunContext",
     "SparkrunError",
+    "StageFailedError",
     "State",
     "StateError",
     "StatusReport",

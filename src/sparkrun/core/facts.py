@@ -44,6 +44,8 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     uptime_s: float | None = None
     owner: str = "sparkrun"
     labels: dict[str, str | int | float | bool | None] = {}
+    auto_remove: bool = False
+    """Whether it goes by itself once it is dead, with the next launch of its workload."""
     log_file: str | None = None
     port_open: bool | None = None
     health: int | None = None

@@ -45,6 +45,8 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     why: tuple[str, ...] = ()
     run: tuple[str, ...] = ()
     """The words by which the executor starts the rank on its host."""
+    removes: tuple[str, ...] = ()
+    """Dead containers of earlier launches of the workload on this host, which go with this one."""
     mounts: tuple[Mount, ...] = ()
     missing_mounts: Literal["fail", "warn", "ignore"] = "fail"
     """What a mount whose source is missing on the host does to the launch."""

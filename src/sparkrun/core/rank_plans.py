@@ -110,6 +110,7 @@ def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: Ru
     mounts = (*_model_mounts(decided, facts), *([cache.mount] if cache else []), *request.runtime.get_extra_volumes(context))
     return msgspec.structs.replace(
         plan,
+        removes=tuple(_left_of(decided, facts, plan.name)),
         mounts=mounts,
         gpu_vendor=hardware.vendor,
         gpu_access_mode="gpus" if hardware.vendor == "nvidia" else None,
@@ -119,6 +120,12 @@ def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: Ru
         docker_args=(*request.runtime.get_extra_docker_opts(context), *request.options.executor_args),
         gated=bool(request.recipe.pre_exec or request.mods),
     )
+
+
+def _left_of(decided: Decided, facts: HostFacts, own_name: str) -> Iterator[str]:
+    for workload in facts.workloads:
+        if workload.auto_remove and not workload.alive and f"_{decided.intent.id}_" in workload.cluster_id and workload.name != own_name:
+            yield workload.name
 
 
 def _environment(decided: Decided, rank: RankContext, collective: Mapping[str, str], cache: RuntimeCache | None) -> dict[str, str]:

@@ -8,11 +8,11 @@ from threading import Event
 
 import msgspec
 
-from sparkrun.core.errors import HostUnreachableError, Interrupted, LaunchFailedError
+from sparkrun.core.errors import HostUnreachableError, Interrupted, StageFailedError
 from sparkrun.core.events import Detail, EventSink, Note, Warn
 from sparkrun.core.plan import HostAction, Stage
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
-from sparkrun.orchestration.hooks import hook_output
+from sparkrun.orchestration.hooks import hook_output, hook_text
 from sparkrun.orchestration.ssh_errors import explain_ssh_failure
 from sparkrun.utils.shell import parse_answers
 
@@ -56,7 +56,7 @@ def undoing(ledger: Ledger, runner: HostRunner, emit: EventSink, *, keep: bool) 
 
 
 def apply_stage(stage: Stage, ledger: Ledger, runner: HostRunner, emit: EventSink, stop: Event) -> None:
-    """Run a stage's actions at the same time. Raises ``LaunchFailedError`` with every host's reason, first cause first.
+    """Run a stage's actions at the same time. Raises ``StageFailedError`` with every host's reason, first cause first.
 
     Once ``stop`` is set, the actions are given up: whoever set it knows why.
     """
@@ -96,12 +96,13 @@ def _impatient(call: ScriptCall) -> ScriptCall:
     return msgspec.structs.replace(call, connect_timeout_s=UNDO_CONNECT_TIMEOUT_S)
 
 
-def _stage_error(stage: Stage, failures: list[tuple[HostAction, RemoteResult]]) -> LaunchFailedError | HostUnreachableError:
+def _stage_error(stage: Stage, failures: list[tuple[HostAction, RemoteResult]]) -> StageFailedError | HostUnreachableError:
     lines = [f"{result.host}: {failure_text(result)}" for _action, result in failures]
     if all(result.unreachable for _action, result in failures):
         return HostUnreachableError(f"{stage.title} failed on " + "\n  ".join(lines), hint=failure_hint(failures[0][1]))
     told = f"{stage.title} failed on {lines[0]}" + "".join(f"\n  {line}" for line in lines[1:])
-    return LaunchFailedError(told + hook_output(failures[0][1].stdout), hint=failure_hint(failures[0][1]))
+    output = {result.host: text for _action, result in failures if (text := hook_text(result.stdout))}
+    return StageFailedError(told + hook_output(failures[0][1].stdout), hint=failure_hint(failures[0][1]), output=output)
 
 
 def failure_text(result: RemoteResult) -> str:

@@ -192,6 +192,7 @@ def _workload(host: str, executor: str, section: Section) -> WorkloadFacts:
         uptime_s=section.number("UPTIME_S"),
         owner=section.text("OWNER") or "sparkrun",
         labels=labels,
+        auto_remove=section.text("AUTO_REMOVE") == "true",
         log_file=section.text("LOG_FILE") or None,
         port_open=None if not port_state else port_state == "listening",
         health=section.number("HEALTH"),

@@ -24,7 +24,7 @@ _HTTP = ("common", "workload", "net", "http")
 _LOCAL = ("common", "workload")
 _DOCKER = ("common", "docker")
 _HUB = ("common", "hub")
-_WAIT = (*_HTTP, "watch")
+_WAIT = (*_HTTP, "docker", "watch")
 SCRIPTS: dict[str, ScriptSpec] = {
     "observe": ScriptSpec(
         (*_LOCAL, "net", "model", "fabric", "docker", "containers", "claim"),
@@ -51,7 +51,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
             "NAME", "LAUNCH", "OWNER", "IMAGE", "GATE", "GATED", "GATE_TIMEOUT_S", "FIXED_ENTRYPOINT", "RESTARTS", "MISSING_SOURCE",
             "CACHE",
         ),
-        ("RUN", "SECRET_ENVS", "CREATE", "CHECKED"),
+        ("RUN", "SECRET_ENVS", "DEAD", "CREATE", "CHECKED"),
     ),
     "docker_gate": ScriptSpec(_DOCKER, ("NAME", "GATE", "CACHE")),
     "docker_copy": ScriptSpec(_DOCKER, ("NAME", "DEST", "ARCHIVE")),

@@ -15,6 +15,7 @@ OWNER={{index .Config.Labels "sparkrun.distribution"}}
 CLUSTER_ID={{index .Config.Labels "sparkrun.cluster_id"}}
 LAUNCH={{index .Config.Labels "sparkrun.launch"}}
 RANK={{index .Config.Labels "sparkrun.rank"}}
+AUTO_REMOVE={{index .Config.Labels "sparkrun.auto_remove"}}
 ALLOCATIONS={{index .Config.Labels "sparkrun.gpu_allocations"}}
 LABELS={{with index .Config.Labels "sparkrun.job"}}{{.}}{{else}}{{with index .Config.Labels "sparkrun.cluster_id"}}{"cluster_id":{{json .}}'
 for REPLY in intent_id recipe runtime model served_model_name; do
@@ -72,7 +73,7 @@ answer_container() {
   [[ ${A[STATE]} != running ]] || A[EXIT_CODE]=
   [[ ${A[OOM]} != true ]] || answer OOM 1
   ((A[PID])) || A[PID]=
-  for key in NAME STATE EXIT_CODE PID OWNER CLUSTER_ID LAUNCH CONTAINER_ID IMAGE IMAGE_ID RESTARTS LABELS ALLOCATIONS GATE; do
+  for key in NAME STATE EXIT_CODE PID OWNER CLUSTER_ID LAUNCH CONTAINER_ID IMAGE IMAGE_ID RESTARTS LABELS ALLOCATIONS AUTO_REMOVE GATE; do
     answer "$key" "${A[$key]:-}"
   done
 }

@@ -8,7 +8,7 @@
 #   NAME, STATE (docker's word: running, exited, created, paused, restarting, dead; exited also for one that was given up), EXIT_CODE of
 #   one that has ended, OOM=1 when the kernel killed it for memory, PID, OWNER, CLUSTER_ID, LAUNCH, CONTAINER_ID, IMAGE, IMAGE_ID,
 #   STARTED_AT (ISO 8601), UPTIME_S, RESTARTS, LABELS (JSON; of a container of an earlier version what its single labels say),
-#   ALLOCATIONS (base64 of JSON), GATE (waiting, passed, gave_up) where it has one, RSS_KIB (sum over its processes);
+#   ALLOCATIONS (base64 of JSON), AUTO_REMOVE (true for one that goes by itself once it is dead), GATE (waiting, passed, gave_up) where it has one, RSS_KIB (sum over its processes);
 #   when LABELS has a "port", and it is the head (no other rank than 0) and runs: PORT, PORT_STATE (listening, closed), and HEALTH, the
 #   HTTP status of a GET of the labels' "health_path" (default /health), 0 when nothing answered within 1 s.
 # REASON, MESSAGE and HINT when docker cannot be asked: what runs here is then unknown. A host without docker, on which there are no

@@ -26,7 +26,7 @@
 #   FABRIC     as fabric.sh says
 #   PORTS      PORT_<port>_STATE (free, busy), and of a listener as far as this user may see: _PID, _PROCESS, _SESSION
 #   WORKLOADS  COUNT, then one section WORKLOAD for each workload of the local executor: local_status.sh without RSS_KIB and port
-#   DOCKER     DOCKER_PRESENT DOCKER_USABLE DOCKER_VERSION DOCKER_REASON; for each of IMAGES one IMAGE_HERE (reference, id, architecture,
+#   DOCKER     DOCKER_PRESENT DOCKER_USABLE DOCKER_REASON DOCKER_VERSION (not with CLAIM); for each of IMAGES one IMAGE_HERE (reference, id, architecture,
 #              bytes) or IMAGE_MISSING (reference), and neither where docker does not tell; then one section WORKLOAD for each container of
 #              ours, with EXECUTOR=docker: docker_status.sh without times, memory and port
 #   CLAIM      before all others: CLAIMED=1, with LOCK=none on a host without flock(1), where nothing is locked; or REASON and MESSAGE, and no
@@ -85,7 +85,8 @@ begin_slow_looks() {
   ! find_tool nvidia-smi || exec {SMI_FD}< <(quietly bounded "$REPLY" "--query-gpu=$SMI_FIELDS" --format=csv,noheader,nounits)
   exec {DISK_FD}< <(quietly disk_room)
   find_docker || return 0
-  exec {VERSION_FD}< <(quietly bounded "$DOCKER" version --format '{{.Server.Version}}')
+  # A launch has no use for it, and each start of docker's client takes a while.
+  [[ $CLAIM == 1 ]] || exec {VERSION_FD}< <(quietly bounded "$DOCKER" version --format '{{.Server.Version}}')
   exec {CONTAINERS_FD}< <(quietly containers_here)
   for image in "${IMAGES[@]}"; do
     exec {fd}< <(quietly bounded "$DOCKER" image inspect --format "$IMAGE_FORMAT" -- "$image")
@@ -132,13 +133,15 @@ resolve_hub() {
 
 # Free KiB for the sparkrun cache and the hub, one a line.
 disk_room() {
-  local folder
+  local folder folders=()
   for folder in "$CACHE_DIR" "$HUB"; do
     while [[ -n $folder && ! -e $folder ]]; do folder=${folder%/*}; done
-    timeout 3 df -P -k -- "${folder:-/}" </dev/null 2>/dev/null | {
-      read -r _ && read -r _ _ _ REPLY _ && echo "$REPLY" || echo
-    } || :
+    folders+=("${folder:-/}")
   done
+  timeout 3 df -P -k -- "${folders[@]}" </dev/null 2>/dev/null | {
+    read -r _
+    while read -r _ _ _ REPLY _; do echo "$REPLY"; done
+  } || :
 }
 
 tell_host() {
@@ -305,7 +308,7 @@ tell_workloads() {
 tell_docker() {
   section DOCKER
   FOUND=()
-  if [[ -n $VERSION_FD ]]; then
+  if [[ -n $CONTAINERS_FD ]]; then
     answer DOCKER_PRESENT 1
     tell_daemon
   else
@@ -316,26 +319,26 @@ tell_docker() {
   tell_containers
 }
 
+# Where docker does not tell what runs here, nobody may take this host for free.
 tell_daemon() {
-  collect "$VERSION_FD"
-  if ((RETURNED)); then
-    ((RETURNED != 124)) || LINES_READ=("docker did not answer within 5 s")
-    answer DOCKER_USABLE 0
-    answer DOCKER_REASON "${LINES_READ[0]:-docker version ended with exit code $RETURNED}"
-    return
-  fi
-  answer DOCKER_VERSION "${LINES_READ[-1]:-}"
   collect "$CONTAINERS_FD"
   if ((RETURNED)); then
-    # What runs here is unknown then, and nobody may take this host for free.
+    ((RETURNED != 124)) || LINES_READ=("docker did not answer within 8 s")
     answer DOCKER_USABLE 0
-    answer DOCKER_REASON "docker ps: ${LINES_READ[0]:-exit code $RETURNED}"
+    answer DOCKER_REASON "${LINES_READ[0]:-docker ps ended with exit code $RETURNED}"
     return
   fi
   printf -v REPLY '%s\n' "${LINES_READ[@]}"
   split_answers "$REPLY"
   answer DOCKER_USABLE 1
+  tell_version
   tell_images
+}
+
+tell_version() {
+  [[ -n $VERSION_FD ]] || return 0
+  collect "$VERSION_FD"
+  ((RETURNED)) || answer DOCKER_VERSION "${LINES_READ[-1]:-}"
 }
 
 tell_containers() {

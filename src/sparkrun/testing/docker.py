@@ -72,6 +72,8 @@ class FakeDocker:
         self.trouble: str | None = None
         self.lacks: set[str] = set()
         self.hook: Callable[[str, str], int] = lambda _name, _command: 0
+        self.hook_output: list[str] = []
+        """What a hook that fails has printed."""
         self._host = host
         self._stays: set[str] = set()
         self._made = 0
@@ -158,7 +160,9 @@ class FakeDocker:
         container.hooks.append(command)
         code = self.hook(name, command)
         if code:
-            return 1, lines({"EXIT_CODE": str(code)}) + _refusal("failed", f"it ended with exit code {code} in {name} on {self._host.name}")
+            message = f"it ended with exit code {code} in {name} on {self._host.name}"
+            said = [("HEAD", line) for line in self.hook_output]
+            return 1, section("EXEC", [*said, ("EXIT_CODE", str(code)), ("REASON", "failed"), ("MESSAGE", message)])
         return 0, section("EXEC", {"NAME": name, "EXIT_CODE": "0"})
 
     def _docker_copy(self, call: ScriptCall) -> Answer:
