@@ -118,6 +118,7 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
         missing_mounts=_missing_mounts(sctx),
     )
     _refuse_unsupported(request)
+    _refuse_unwaited_hooks(request)
     _refuse_memory_in_gib(request)
     return request
 
@@ -224,6 +225,17 @@ def _refuse_memory_in_gib(request: Request) -> None:
             continue
         if problem := fraction_problem(key, config.get(key), PLAIN_SURROUNDINGS.memory_gib):
             raise UsageError(problem, hint="give a fraction between 0 and 1")
+
+
+def _refuse_unwaited_hooks(request: Request) -> None:
+    """What a recipe runs once it answers cannot be run by a launch that does not wait for that."""
+    recipe = request.recipe
+    after = [name for name in ("post_exec", "post_commands", "stop_after_post") if getattr(recipe, name)]
+    if after and not request.options.wait:
+        raise UsageError(
+            f"--no-ready-wait and the recipe's {', '.join(after)} exclude each other: they run once it answers",
+            hint="leave --no-ready-wait out, or take them out of the recipe",
+        )
 
 
 def _refuse_unsupported(request: Request) -> None:

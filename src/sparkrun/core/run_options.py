@@ -53,5 +53,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Emit the engine's log lines while waiting."""
     keep_on_failure: bool = False
     """Leave what a failed launch started, to look at it."""
+    collect_diagnostics: str | None = None
+    """A file, which must not exist, for everything about this launch: plan, facts, events, the last lines of each rank."""
     probe: bool = False
     """For a plan: look at the hosts, read-only, instead of assuming."""
