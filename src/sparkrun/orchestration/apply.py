@@ -8,7 +8,7 @@ from threading import Event
 
 import msgspec
 
-from sparkrun.core.errors import HostUnreachableError, Interrupted, StageFailedError
+from sparkrun.core.errors import HostUnreachableError, Interrupted, SparkrunError, StageFailedError
 from sparkrun.core.events import Detail, EventSink, Note, Warn
 from sparkrun.core.plan import HostAction, Stage
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
@@ -37,7 +37,7 @@ class Ledger:
 def undoing(ledger: Ledger, runner: HostRunner, emit: EventSink, *, keep: bool) -> Iterator[None]:
     """Run a launch; when it is left by an error or Ctrl-C, take back what ``ledger`` holds unless ``keep``.
 
-    Ctrl-C becomes ``Interrupted``, which says what is left.
+    What went wrong is told at once, before anything is taken back. Ctrl-C becomes ``Interrupted``, which says what is left.
     """
     interrupted = completed = False
     left: tuple[str, ...] = ()
@@ -46,6 +46,10 @@ def undoing(ledger: Ledger, runner: HostRunner, emit: EventSink, *, keep: bool) 
         completed = True
     except KeyboardInterrupt:
         interrupted = True
+    except SparkrunError as error:
+        if ledger.begun and not keep:
+            emit(Note(f"{_headline(error)}; undoing what was started"))
+        raise
     finally:
         if not completed and not keep and ledger.begun:
             left = ledger.left = take_back(ledger, runner, emit)
@@ -53,6 +57,10 @@ def undoing(ledger: Ledger, runner: HostRunner, emit: EventSink, *, keep: bool) 
             emit(Note(f"kept as it is: {', '.join(action.host for action in ledger.begun)}"))
     if interrupted:
         raise Interrupted(_interrupted(ledger, keep, left), hint="look with: sparkrun status" if keep or left else None)
+
+
+def _headline(error: SparkrunError) -> str:
+    return error.message.partition("\n")[0].removesuffix("; its last lines:").removesuffix("; the engine's last lines:")
 
 
 def apply_stage(stage: Stage, ledger: Ledger, runner: HostRunner, emit: EventSink, stop: Event) -> None:
