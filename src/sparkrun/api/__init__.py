@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     )
     from sparkrun.api._fabric import FabricHostReport, FabricPortReport, FabricReport, fabric
     from sparkrun.api._launch import plan, run
-    from sparkrun.api._ops import LogLine, check_job, logs, status, stop, stop_all
+    from sparkrun.api._ops import check_job, logs, status, stop, stop_all
     from sparkrun.api._profiles import benchmark_profile, benchmark_profiles
     from sparkrun.api._recipe_checks import export, fail_on, schema, validate
     from sparkrun.api._recipes import registries, search_recipes, show
@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from sparkrun.core.registry.results import ChangeResult, RegistryInfo, UpdateResult
     from sparkrun.core.run_options import RunOptions
     from sparkrun.orchestration.executor import LogView
+    from sparkrun.orchestration.logs import LogLine
 
 __getattr__ = lazy_names(
     __name__,
@@ -104,7 +105,7 @@ __getattr__ = lazy_names(
         """,
         "sparkrun.api._fabric": "FabricHostReport FabricPortReport FabricReport fabric",
         "sparkrun.api._launch": "plan run",
-        "sparkrun.api._ops": "LogLine check_job logs status stop stop_all",
+        "sparkrun.api._ops": "check_job logs status stop stop_all",
         "sparkrun.api._profiles": "benchmark_profile benchmark_profiles",
         "sparkrun.api._recipe_checks": "export fail_on schema validate",
         "sparkrun.api._recipes": "registries search_recipes show",
@@ -130,6 +131,7 @@ __getattr__ = lazy_names(
         "sparkrun.core.registry.results": "ChangeResult RegistryInfo UpdateResult",
         "sparkrun.core.run_options": "RunOptions",
         "sparkrun.orchestration.executor": "LogView",
+        "sparkrun.orchestration.logs": "LogLine",
     },
 )
 

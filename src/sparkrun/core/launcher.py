@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from sparkrun.core.approval import needs_approval, require_approval
+from sparkrun.core.backend_select import resolve_per_host_backends
 from sparkrun.core.cluster_status import State, Workload, join_workloads
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.distribution import Failed, bring_in_rounds, plan_launch
@@ -21,7 +22,7 @@ from sparkrun.core.errors import (
 )
 from sparkrun.core.events import Detail, Done, Note, Phase, Step, Warn
 from sparkrun.core.facts import HostFacts, WorkloadFacts
-from sparkrun.core.jobs import ensure_cache_writable, job_of, remove_job, write_job
+from sparkrun.core.jobs import Job, ensure_cache_writable, job_of, remove_job, write_job
 from sparkrun.core.observation import assume_request, observe_request, question_for
 from sparkrun.core.plan import LaunchPlan, RankPlan
 from sparkrun.core.planner import check_launchable
@@ -114,8 +115,19 @@ def _launch_claimed(options: RunOptions, claims: Claims, record: LaunchRecord, s
     sctx.emit(Phase(4, PHASES, "Syncing tuning configs", "none"))
     if look.running:
         _take_down(look.running, request, sctx)
-    write_job(job_of(look.plan, cluster=request.cluster.name if request.cluster else None), sctx.config.paths)
+    write_job(_job(look, request, sctx), sctx.config.paths)
     return _launch(look.plan, request, claims, record, sctx)
+
+
+def _job(look: _Look, request: Request, sctx: SparkrunContext) -> Job:
+    cluster = request.cluster
+    hardware = {host: look.facts[host].believed_hardware for host in look.plan.hosts}
+    return job_of(
+        look.plan,
+        cluster=cluster.name if cluster else None,
+        ssh_user=(cluster.user if cluster else None) or sctx.config.text("ssh.user"),
+        backends=resolve_per_host_backends(hardware),
+    )
 
 
 def _look(

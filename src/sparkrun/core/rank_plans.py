@@ -13,7 +13,8 @@ from sparkrun.core.hardware import DEVICE_ACCESS
 from sparkrun.core.plan import Mount, RankPlan
 from sparkrun.core.secret_names import split_secrets
 from sparkrun.orchestration.executor import JobLabels
-from sparkrun.runtimes.environment import LaunchFields, merge_tiers, render_recipe_env
+from sparkrun.orchestration.primitives import merge_env
+from sparkrun.runtimes.environment import LaunchFields, render_recipe_env
 from sparkrun.runtimes.model_files import CONTAINER_HF_HOME, CONTAINER_HUB
 from sparkrun.runtimes.ranks import RankContext, with_env_keys, with_peers
 from sparkrun.runtimes.runtime_cache import CONTAINER_CACHE, CacheKey, CacheSettings, RuntimeCache, cache_settings, plan_runtime_cache
@@ -133,7 +134,7 @@ def _environment(decided: Decided, rank: RankContext, collective: Mapping[str, s
     request = decided.request
     context = decided.context(rank)
     in_container = request.executor.uses_images
-    return merge_tiers(
+    return merge_env(
         collective,
         cache.env if cache else {},
         request.runtime.get_extra_env(context),

@@ -133,6 +133,10 @@ class HostRunner(Protocol):
         """Whether ``host`` is this machine, reached without ssh and without a network."""
         ...
 
+    def resolves(self, host: str) -> bool:
+        """Whether this machine's programs know the name of ``host``: one that only ssh knows is of no use in an address."""
+        ...
+
 
 def _hide(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
     if isinstance(value, str):

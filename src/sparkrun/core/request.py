@@ -18,6 +18,7 @@ from sparkrun.core.model_source import ModelSource, parse_model
 from sparkrun.core.mods import FoundMod, ModNotFoundError, find_mods, untrusted_mods
 from sparkrun.core.readiness import Readiness, resolve_readiness
 from sparkrun.core.recipe import Finding, Recipe, runtime_in_force
+from sparkrun.core.recipe.checks.environment import FABRIC_ENV
 from sparkrun.core.recipe.memory import SHARES, fraction_problem, takes_gib
 from sparkrun.core.recipe.schema import ConditionalOverride, Values
 from sparkrun.core.recipe.validate import PLAIN_SURROUNDINGS, validate
@@ -34,6 +35,7 @@ from sparkrun.runtimes.images import check_host_images
 from sparkrun.utils.text import did_you_mean
 
 MissingMounts = Literal["fail", "warn", "ignore"]
+MANAGED = "managed-comm-env"
 TOLD_ONLY = frozenset({"duplicate-key"})
 """Errors of a recipe that its author has to mend, and that do not keep it from running."""
 
@@ -130,14 +132,25 @@ def tell_findings(request: Request, sctx: SparkrunContext) -> tuple[Finding, ...
     """
     report = validate(request.recipe, surroundings_of(request.recipe.runtime, sctx.config))
     stopping = tuple(finding for finding in report.at_least(request.options.fail_on) if finding.code not in TOLD_ONLY)
-    for finding in report.findings:
-        if finding not in stopping:
-            sctx.emit(Detail(_finding_text(finding)) if finding.severity == "suggestion" else Warn(_finding_text(finding)))
+    for finding in _grouped([finding for finding in report.findings if finding not in stopping], request.recipe):
+        sctx.emit(Detail(_finding_text(finding)) if finding.severity == "suggestion" else Warn(_finding_text(finding)))
     for warning in request.cluster.warnings if request.cluster else ():
         sctx.emit(Warn(warning))
     for warning in executor_warnings(request):
         sctx.emit(Warn(warning))
     return stopping
+
+
+def _grouped(findings: Sequence[Finding], recipe: Recipe) -> Iterator[Finding]:
+    """The same, with one line for all network variables that a recipe sets: some set a dozen."""
+    network = [finding for finding in findings if finding.code == MANAGED]
+    for finding in findings:
+        if len(network) < 2 or finding.code != MANAGED:
+            yield finding
+        elif finding is network[0]:
+            names = ", ".join(name for name in recipe.env if name in FABRIC_ENV)
+            message = f"env {names} are detected on each host; what the recipe says is used on all of them instead"
+            yield msgspec.structs.replace(finding, message=message, fix="remove them, unless every host has the same")
 
 
 def refuse_findings(stopping: Sequence[Finding]) -> None:

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from sparkrun.core.plan import HostAction, RankPlan
 from sparkrun.core.remote import ScriptCall
-from sparkrun.orchestration.docker import OWNER, docker_run_cmd, docker_stop_cmd, gate_name, in_home
+from sparkrun.orchestration.docker import OWNER, docker_run_cmd, docker_stop_cmd, gate_name
 from sparkrun.orchestration.docker_config import KEYS, DockerSettings, read_docker_config
 from sparkrun.orchestration.executor import EVIDENCE_LINES, Executor, ExecutorConfig, JobLabels, LogView
+from sparkrun.orchestration.primitives import in_home
 
 GRACE_S = 10
 """What a container may take to end after TERM before it is killed."""

@@ -27,6 +27,8 @@ class FakeCluster:
         self.root = root
         self.events: list[ProgressEvent] = []
         self.round_trips = 0
+        self.only_ssh_knows: set[str] = set()
+        """Hosts whose names mean nothing outside of ssh's configuration."""
         self._env = {"HOME": str(root), **(env or {})}
 
     def __getitem__(self, host: str) -> FakeHost:
@@ -113,3 +115,7 @@ class FakeCluster:
     def is_local(self, host: str) -> bool:
         """Only ``localhost`` is this machine."""
         return host == "localhost"
+
+    def resolves(self, host: str) -> bool:
+        """Every name but those in ``only_ssh_knows``."""
+        return host not in self.only_ssh_knows
