@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.bed import Bed, Host, Options
+from tests.e2e.bed import Bed, Options
 from tests.e2e.bed.containers import ENGINES
-from tests.e2e.conftest import Ended
 from tests.e2e.launching import MODEL, chat, engine_call, put_model
+from tests.e2e.users import OWN_PROGRAM, typed_on
 
-ROOT = Path(__file__).resolve().parents[2]
-OPTIONS = Options(count=2, binds=(str(ROOT), sys.prefix, sys.base_prefix))
+OPTIONS = Options(count=2, binds=OWN_PROGRAM)
 SSH_CONFIG = """\
 Host {address}
   User {user}
@@ -25,13 +22,6 @@ Host {address}
 
 pytestmark = [pytest.mark.e2e, pytest.mark.parametrize("bed", [OPTIONS], indirect=True, ids=["bed"])]
 pytest_plugins = ["tests.e2e.bed.fixtures"]
-
-
-def typed_on(host: Host, *words: str) -> Ended:
-    """A command line of that host's root."""
-    env = ("HOME=/root", f"HF_HOME={host.hf_home}", "NO_COLOR=1")
-    ended = host.inside("env", *env, sys.executable, "-m", "sparkrun", *words, timeout_s=60)
-    return Ended(ended.code, ended.out, ended.err)
 
 
 @pytest.mark.parametrize("runtime", ["vllm-distributed", "vllm-ray", "sglang"])

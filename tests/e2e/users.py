@@ -21,6 +21,17 @@ SLOW = 2.0 if (os.cpu_count() or 1) <= 2 else 1.0
 """Two cores carry the hosts, their docker and us: what takes a second there takes two here. More when others compute beside us."""
 
 
+OWN_PROGRAM = (str(Path(__file__).resolve().parents[2]), sys.prefix, sys.base_prefix)
+"""What a host has to see of this machine so that a command can be typed there."""
+
+
+def typed_on(host: Host, *words: str) -> Ended:
+    """A command line of a host's root, who keeps models where the host's user does."""
+    env = ("HOME=/root", f"HF_HOME={host.hf_home}", "NO_COLOR=1")
+    ended = host.inside("env", *env, sys.executable, "-m", "sparkrun", *words, timeout_s=90)
+    return Ended(ended.code, ended.out, ended.err)
+
+
 class User(Operator):
     """Somebody who serves one recipe on the hosts of a bed."""
 

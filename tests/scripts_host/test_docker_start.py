@@ -11,6 +11,7 @@ import pytest
 
 from sparkrun.core.remote import ScriptCall
 from sparkrun.orchestration.executor import LogView
+from sparkrun.scripts import load_script
 from tests.scripts_host.docker_host import EXECUTOR, FOREVER, NAME, DockerHost, dock, labels_of, mount, rank_of
 from tests.scripts_host.scratch_host import ScratchHost, eventually
 
@@ -406,3 +407,20 @@ def test_a_variable_that_cannot_be_set_is_refused_without_its_value(dock: Docker
 
     assert (ran.returncode, ran.answers.text("REASON")) == (2, "bad_parameter")
     assert "sh0wn" not in ran.stdout + ran.stderr
+
+
+def suited(host: ScratchHost, words: str) -> list[str]:
+    """What podman of a user without root is given, where files may be 1024, memory that stays 8 MiB and stacks as large as one likes."""
+    functions = load_script("docker_start").removesuffix("main\n")
+    limits = "ulimit() { case $2 in -n) echo 1024 ;; -l) echo 8192 ;; *) echo unlimited ;; esac; }"
+    text = f"{functions}\n{limits}\nOWN_USER=1 WORDS=({words})\nsuit_rootless_podman\nprintf '%s\\n' \"${{WORDS[@]}}\""
+    return host.feed(text + "\n").stdout.split()
+
+
+def test_podman_without_root_asks_for_no_more_than_its_user_may_have(host: ScratchHost) -> None:
+    limits = "--ulimit memlock=-1:-1 --ulimit stack=67108864 --ulimit nofile=65535:65535"
+    words = suited(host, f"podman run -d --init --user 7:7 {limits} img sh gate cmd")
+    assert words[:5] == ["podman", "run", "-d", "--init", "--userns=keep-id"]
+    given = [words[at + 1] for at, word in enumerate(words) if word == "--ulimit"]
+    assert given == ["memlock=8388608:8388608", "stack=67108864", "nofile=1024:1024"]
+    assert words[-4:] == ["img", "sh", "gate", "cmd"]

@@ -605,6 +605,17 @@ def test_containers_of_ours_are_told_beside_the_processes(dock: DockerHost) -> N
     assert [container.text(key) for key in same] == [status.text(key) for key in same]
 
 
+@pytest.mark.parametrize(("name", "body"), [("podman", "exit 0"), ("docker", 'exec /usr/bin/podman "$@"')])
+def test_podman_is_known_by_its_name_or_by_the_script_that_calls_it(host: ScratchHost, name: str, body: str) -> None:
+    host.program(name, body)
+
+    assert look(host, "DOCKER").flag("DOCKER_PODMAN") is True
+
+
+def test_docker_itself_is_no_podman(dock: DockerHost) -> None:
+    assert look(dock.host, "DOCKER").text("DOCKER_PODMAN") is None
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -73,6 +73,8 @@ class DockerFacts(msgspec.Struct, frozen=True):
     present: bool = False
     usable: bool = False
     version: str | None = None
+    podman: bool = False
+    """Whether it is podman that takes docker's words."""
     reason: str | None = None
     images: dict[str, ImageFacts | None] = {}
     """The images that were asked for, by reference: ``None`` for one that is not here; one that docker said nothing of is left out."""

@@ -130,9 +130,7 @@ def _job(look: _Look, request: Request, sctx: SparkrunContext) -> Job:
     )
 
 
-def _look(
-    request: Request, claims: Claims, sctx: SparkrunContext, failed: Failed | None = None, planning: Step | None = None
-) -> _Look:
+def _look(request: Request, claims: Claims, sctx: SparkrunContext, failed: Failed | None = None, planning: Step | None = None) -> _Look:
     """Claim the hosts and see them: what others have started by then is seen too."""
     facts = observe_request(request, sctx, claims)
     if planning:

@@ -9,7 +9,7 @@ import msgspec
 
 from sparkrun.core.decisions import Decided, user_env
 from sparkrun.core.facts import HostFacts
-from sparkrun.core.hardware import DEVICE_ACCESS
+from sparkrun.core.hardware import DEVICE_ACCESS, HostHardware
 from sparkrun.core.plan import Mount, RankPlan
 from sparkrun.core.secret_names import split_secrets
 from sparkrun.orchestration.executor import JobLabels
@@ -114,13 +114,20 @@ def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: Ru
         removes=tuple(_left_of(decided, facts, plan.name)),
         mounts=mounts,
         gpu_vendor=hardware.vendor,
-        gpu_access_mode="gpus" if hardware.vendor == "nvidia" else None,
+        gpu_access_mode=_gpu_access(hardware, facts),
         rootful=request.options.rootful,
         labels=request.options.labels,
         missing_mounts=request.missing_mounts,
         docker_args=(*request.runtime.get_extra_docker_opts(context), *request.options.executor_args),
         gated=bool(request.recipe.pre_exec or request.mods),
     )
+
+
+def _gpu_access(hardware: HostHardware, facts: HostFacts) -> str | None:
+    """podman hands out NVIDIA's accelerators by CDI only."""
+    if hardware.vendor != "nvidia":
+        return None
+    return "cdi" if facts.docker.podman else "gpus"
 
 
 def _left_of(decided: Decided, facts: HostFacts, own_name: str) -> Iterator[str]:

@@ -135,6 +135,7 @@ def _docker(section: Section) -> DockerFacts:
         present=section.flag("DOCKER_PRESENT") is True,
         usable=section.flag("DOCKER_USABLE") is True,
         version=section.text("DOCKER_VERSION"),
+        podman=section.flag("DOCKER_PODMAN") is True,
         reason=section.text("DOCKER_REASON"),
         images={**dict.fromkeys(section.all("IMAGE_MISSING")), **dict(_image(line) for line in section.all("IMAGE_HERE"))},
     )

@@ -144,6 +144,39 @@ resolve_words() {
       *) resolve_path "$word" && WORDS+=("$REPLY") ;;
     esac
   done
+  [[ -z $PODMAN ]] || ((UID == 0)) || suit_rootless_podman
+}
+
+# podman of a user who is not root gives the container other user ids, so that it could not read what it mounts, and may not raise limits.
+suit_rootless_podman() {
+  local at
+  for ((at = 1; at < ${#WORDS[@]} - 4; at++)); do
+    [[ ${WORDS[at - 1]} != --ulimit ]] || { lower_limit "${WORDS[at]}" && WORDS[at]=$REPLY; }
+  done
+  ((OWN_USER == 0)) || WORDS=("${WORDS[@]:0:4}" --userns=keep-id "${WORDS[@]:4}")
+}
+
+# NAME=SOFT[:HARD], -1 for none: what of it this user may have.
+lower_limit() {
+  local name=${1%%=*} wanted=${1#*=} most unit=1
+  REPLY=$1
+  case $name in
+    memlock) most=$(ulimit -H -l) unit=1024 ;;
+    stack) most=$(ulimit -H -s) unit=1024 ;;
+    nofile) most=$(ulimit -H -n) ;;
+    *) return 0 ;;
+  esac
+  [[ $most != unlimited ]] || return 0
+  ((most *= unit, 1))
+  lower_to "${wanted%%:*}" "$most"
+  wanted=$REPLY:${wanted##*:}
+  lower_to "${wanted##*:}" "$most"
+  REPLY=$name=${wanted%%:*}:$REPLY
+}
+
+lower_to() {
+  REPLY=$1
+  (($1 >= 0 && $1 <= $2)) || REPLY=$2
 }
 
 # PATH: with the places of this host.
@@ -309,7 +342,10 @@ explain_run() {
     *'could not select device driver'*)
       refuse 15 no_gpu_support "docker on $HOSTNAME cannot hand GPUs to containers" "install the NVIDIA container toolkit there: sparkrun setup"
       ;;
-    *'CDI'*) refuse 15 no_gpu_support "docker on $HOSTNAME: $text" "renew the list of devices there: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml" ;;
+    *'CDI'* | *'nvidia.com/gpu='*) refuse 15 no_gpu_support "docker on $HOSTNAME: $text" "renew the list of devices there: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml" ;;
+    *'container-init binary not found'*)
+      refuse 7 docker_failed "podman on $HOSTNAME lacks the program that becomes the first process of a container" "install catatonit there"
+      ;;
     *'error gathering device information'*) refuse 15 no_device "docker on $HOSTNAME: $text" ;;
     *'"sh"'*'executable file not found'* | *'"sh"'*'no such file'*) refuse_without_shell ;;
     *'no space left on device'*) refuse 17 disk_full "no space left for docker on $HOSTNAME" "free some there: docker system df" ;;

@@ -26,7 +26,8 @@
 #   FABRIC     as fabric.sh says
 #   PORTS      PORT_<port>_STATE (free, busy), and of a listener as far as this user may see: _PID, _PROCESS, _SESSION
 #   WORKLOADS  COUNT, then one section WORKLOAD for each workload of the local executor: local_status.sh without RSS_KIB and port
-#   DOCKER     DOCKER_PRESENT DOCKER_USABLE DOCKER_REASON DOCKER_VERSION (not with CLAIM); for each of IMAGES one IMAGE_HERE (reference, id, architecture,
+#   DOCKER     DOCKER_PRESENT DOCKER_USABLE DOCKER_REASON DOCKER_VERSION (not with CLAIM), DOCKER_PODMAN=1 where
+#              docker is podman; for each of IMAGES one IMAGE_HERE (reference, id, architecture,
 #              bytes) or IMAGE_MISSING (reference), and neither where docker does not tell; then one section WORKLOAD for each container of
 #              ours, with EXECUTOR=docker: docker_status.sh without times, memory and port
 #   CLAIM      before all others: CLAIMED=1, with LOCK=none on a host without flock(1), where nothing is locked; or REASON and MESSAGE, and no
@@ -310,6 +311,7 @@ tell_docker() {
   FOUND=()
   if [[ -n $CONTAINERS_FD ]]; then
     answer DOCKER_PRESENT 1
+    [[ -z $PODMAN ]] || answer DOCKER_PODMAN 1
     tell_daemon
   else
     answer DOCKER_PRESENT 0
@@ -338,7 +340,7 @@ tell_daemon() {
 tell_version() {
   [[ -n $VERSION_FD ]] || return 0
   collect "$VERSION_FD"
-  ((RETURNED)) || answer DOCKER_VERSION "${LINES_READ[-1]:-}"
+  ((RETURNED)) || answer DOCKER_VERSION "${LINES_READ[0]:-}"
 }
 
 tell_containers() {
@@ -357,7 +359,7 @@ tell_images() {
   for number in "${!IMAGE_FDS[@]}"; do
     collect "${IMAGE_FDS[number]}"
     if ((RETURNED == 0)); then
-      answer IMAGE_HERE "${IMAGES[number]} ${LINES_READ[-1]:-}"
+      answer IMAGE_HERE "${IMAGES[number]} ${LINES_READ[0]:-}"
     elif [[ ${LINES_READ[*]} =~ [Nn]o\ such\ (image|object)|image\ not\ known ]]; then
       answer IMAGE_MISSING "${IMAGES[number]}"
     fi
