@@ -26,38 +26,7 @@ if TYPE_CHECKING:
         update_cluster,
     )
     from sparkrun.api._context import make_context
-    from sparkrun.api._errors import (
-        AlreadyRunningError,
-        AmbiguousWorkloadError,
-        ConfigError,
-        DockerUnavailableError,
-        EngineDiedError,
-        EngineMissingError,
-        ExecutorUnavailableError,
-        HostCommandError,
-        HostsBusyError,
-        HostsError,
-        HostUnreachableError,
-        ImageMissingError,
-        IncompatibleHardwareError,
-        Interrupted,
-        LaunchFailedError,
-        ModelMissingError,
-        NotReadyError,
-        PlacementError,
-        PluginError,
-        PortInUseError,
-        RecipeError,
-        RecipeNotFoundError,
-        RecipeSyntaxError,
-        SparkrunError,
-        StageFailedError,
-        StateError,
-        StopFailedError,
-        UnknownPlaceholderError,
-        UnknownWorkloadError,
-        UsageError,
-    )
+    from sparkrun.api._errors import *  # noqa: F403 - every error, by its own list
     from sparkrun.api._fabric import FabricHostReport, FabricPortReport, FabricReport, fabric
     from sparkrun.api._launch import plan, run
     from sparkrun.api._ops import check_job, logs, status, stop, stop_all
@@ -96,13 +65,6 @@ __getattr__ = lazy_names(
             get_cluster infer_hardware inspect_cluster list_clusters set_default_cluster update_cluster
         """,
         "sparkrun.api._context": "make_context",
-        "sparkrun.api._errors": """
-            AlreadyRunningError AmbiguousWorkloadError ConfigError DockerUnavailableError EngineDiedError EngineMissingError
-            ExecutorUnavailableError HostCommandError HostUnreachableError HostsBusyError HostsError IncompatibleHardwareError Interrupted
-            ImageMissingError LaunchFailedError ModelMissingError NotReadyError PlacementError PluginError PortInUseError RecipeError
-            RecipeNotFoundError RecipeSyntaxError SparkrunError StageFailedError StateError StopFailedError UnknownPlaceholderError
-            UnknownWorkloadError UsageError
-        """,
         "sparkrun.api._fabric": "FabricHostReport FabricPortReport FabricReport fabric",
         "sparkrun.api._launch": "plan run",
         "sparkrun.api._ops": "check_job logs status stop stop_all",
@@ -133,6 +95,7 @@ __getattr__ = lazy_names(
         "sparkrun.orchestration.executor": "LogView",
         "sparkrun.orchestration.logs": "LogLine",
     },
+    others="sparkrun.api._errors",
 )
 
 __all__ = [

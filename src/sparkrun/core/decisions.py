@@ -93,7 +93,7 @@ def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunConte
     """Place the ranks and write the serving command. Raises what placement, platform and runtime refuse; touches nothing."""
     hardware = {host: _hardware(host, seen, request) for host, seen in facts.items()}
     check_runtime_host_compatibility(request.runtime.requires_capability(), hardware, runtime=request.runtime.plugin_name)
-    draft = request.configuration()
+    draft = request.draft_config
     intent_draft = _intent(request, draft, None)
     placement = _place(request, draft, facts, hardware, replacing=intent_draft.id)
     verdicts = _verdicts(request, draft, placement, facts, hardware)

@@ -11,7 +11,6 @@ from sparkrun.core.request import Request
 from sparkrun.orchestration.claims import Claims
 from sparkrun.orchestration.observe import Question, observe_hosts
 from sparkrun.platforms import platforms
-from sparkrun.runtimes.commands import CommandContext
 
 PORTS_TO_TRY = 24
 """How many ports after the first are looked at for the nodes to meet on."""
@@ -44,11 +43,7 @@ def _planned(facts: HostFacts, request: Request) -> HostFacts:
 
 def question_for(request: Request) -> Question:
     """What to look for. The serve port is that of the command for a host nobody has seen; what is wrong with it is raised now."""
-    config = request.configuration()
-    facts = HostFacts(host=request.selection.hosts[0], assumed=True)
-    draft = request.runtime.generate_command(
-        CommandContext(recipe=request.recipe, config=config, model=request.model, facts=facts, extra_args=request.options.extra_args)
-    )
+    config, draft = request.draft_config, request.draft
     first = request.runtime.first_port(config)
     home = request.cluster.cache_dir if request.cluster else None
     meeting = range(first, first + PORTS_TO_TRY) if len(request.selection.hosts) > 1 else ()

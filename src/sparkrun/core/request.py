@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Literal, cast, get_args
 
 import msgspec
@@ -13,12 +14,14 @@ from sparkrun.core.context import SparkrunContext
 from sparkrun.core.effective import EffectiveConfig, Tiers, build_effective, parse_overrides
 from sparkrun.core.errors import HostsError, RecipeError, UsageError
 from sparkrun.core.events import Detail, Note, Warn
+from sparkrun.core.facts import HostFacts
 from sparkrun.core.hosts import HostSelection, resolve_hosts
 from sparkrun.core.model_source import ModelSource, parse_model
 from sparkrun.core.mods import FoundMod, ModNotFoundError, find_mods, untrusted_mods
 from sparkrun.core.readiness import Readiness, resolve_readiness
 from sparkrun.core.recipe import Finding, Recipe, runtime_in_force
 from sparkrun.core.recipe.checks.environment import FABRIC_ENV
+from sparkrun.core.recipe.knowledge import Surroundings
 from sparkrun.core.recipe.memory import SHARES, fraction_problem, takes_gib
 from sparkrun.core.recipe.schema import ConditionalOverride, Values
 from sparkrun.core.recipe.validate import PLAIN_SURROUNDINGS, validate
@@ -31,6 +34,7 @@ from sparkrun.core.trust import TrustVerdict, check_mounts, recipe_trust, refuse
 from sparkrun.core.values import ConfigValue
 from sparkrun.orchestration.executor import Executor, ExecutorConfig, ExecutorLayers, resolve_executor, resolve_executor_config
 from sparkrun.runtimes.base import RuntimePlugin
+from sparkrun.runtimes.commands import Command, CommandContext
 from sparkrun.runtimes.images import check_host_images
 from sparkrun.utils.text import did_you_mean
 
@@ -40,11 +44,12 @@ TOLD_ONLY = frozenset({"duplicate-key"})
 """Errors of a recipe that its author has to mend, and that do not keep it from running."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything about a launch that does not depend on what the hosts are like."""
 
     options: RunOptions
     recipe: Recipe
+    surroundings: Surroundings
     model: ModelSource
     runtime: RuntimePlugin
     executor: Executor
@@ -65,6 +70,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def cluster(self) -> Cluster | None:
         """The saved cluster whose settings apply."""
         return self.selection.cluster
+
+    @cached_property
+    def draft_config(self) -> EffectiveConfig:
+        """The configuration as far as it goes without knowing a host."""
+        return self.configuration()
+
+    @cached_property
+    def draft(self) -> Command:
+        """The command for a host that nobody has seen. Raises what is wrong with it."""
+        facts = HostFacts(host=self.selection.hosts[0], assumed=True)
+        context = CommandContext(
+            recipe=self.recipe, config=self.draft_config, model=self.model, facts=facts, extra_args=self.options.extra_args
+        )
+        return self.runtime.generate_command(context)
 
     def configuration(self, platform: Values | None = None, conditional: tuple[ConditionalOverride, ...] = ()) -> EffectiveConfig:
         """The configuration chain with what the platform and the overrides that hold add, and what the command itself spells out."""
@@ -100,11 +119,12 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
     if not options.trust:
         refuse_untrusted(recipe, trust)
     check_mounts(recipe)
-    mods = _mods(recipe, sctx, fetch=fetch)
+    mods = find_mods(recipe, context.manager) if fetch else _mods_here(recipe, sctx)
     user_defaults = sctx.config.mapping("defaults.runtimes").get(runtime.plugin_name)
     request = Request(
         options=options,
         recipe=recipe,
+        surroundings=surroundings_of(recipe.runtime, sctx.config, plugins),
         model=parse_model(recipe.model),
         runtime=runtime,
         executor=executor,
@@ -130,7 +150,7 @@ def tell_findings(request: Request, sctx: SparkrunContext) -> tuple[Finding, ...
 
     Returns what stops the run.
     """
-    report = validate(request.recipe, surroundings_of(request.recipe.runtime, sctx.config))
+    report = validate(request.recipe, request.surroundings)
     stopping = tuple(finding for finding in report.at_least(request.options.fail_on) if finding.code not in TOLD_ONLY)
     for finding in _grouped([finding for finding in report.findings if finding not in stopping], request.recipe):
         sctx.emit(Detail(_finding_text(finding)) if finding.severity == "suggestion" else Warn(_finding_text(finding)))
@@ -159,13 +179,11 @@ def refuse_findings(stopping: Sequence[Finding]) -> None:
         raise RecipeError("\n".join(_finding_text(finding) for finding in stopping), hint=stopping[0].fix)
 
 
-def _mods(recipe: Recipe, sctx: SparkrunContext, *, fetch: bool) -> tuple[FoundMod, ...]:
-    manager = RegistryManager(sctx.config, offline=sctx.offline or not fetch, emit=sctx.emit)
+def _mods_here(recipe: Recipe, sctx: SparkrunContext) -> tuple[FoundMod, ...]:
+    """What of them is on this machine; one that is not is told, and left open."""
     try:
-        return find_mods(recipe, manager)
+        return find_mods(recipe, RegistryManager(sctx.config, offline=True, emit=sctx.emit)) if recipe.mods else ()
     except ModNotFoundError as error:
-        if fetch:
-            raise
         sctx.emit(Warn(error.message))
         return ()
 
@@ -232,7 +250,7 @@ def _this_machine(executor: Executor, sctx: SparkrunContext) -> HostSelection:
 
 def _refuse_memory_in_gib(request: Request) -> None:
     """A share of memory that looks like a size, whoever gave it; in the recipe itself checking finds it with its place."""
-    config = request.configuration()
+    config = request.draft_config
     for key in SHARES:
         if config.is_off(key) or config.origin(key) not in ("override", "user") or takes_gib(request.recipe.command, key):
             continue

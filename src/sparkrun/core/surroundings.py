@@ -10,9 +10,9 @@ from sparkrun.core.recipe import RUNTIME_NAMES
 from sparkrun.core.recipe.knowledge import Surroundings
 
 
-def surroundings_of(runtime: str, config: SparkrunConfig) -> Surroundings:
+def surroundings_of(runtime: str, config: SparkrunConfig, plugins: Plugins | None = None) -> Surroundings:
     """The surroundings of a recipe for one runtime; an unknown runtime leaves its own checks out."""
-    plugins = Plugins(config)
+    plugins = plugins or Plugins(config)
     try:
         knowledge = plugins.runtime(runtime).knowledge()
     except PluginError:
