@@ -60,3 +60,15 @@ def test_a_name_that_only_ssh_knows_is_answered_by_its_address(tmp_path: Path) -
 
 def test_a_name_that_is_known_stays(tmp_path: Path) -> None:
     assert run(two_hosts(tmp_path), tmp_path).endpoint == "http://a:8000/v1"
+
+
+def test_the_head_stops_before_its_workers(tmp_path: Path) -> None:
+    two = two_hosts(tmp_path)
+    job = run(two, tmp_path).cluster_id
+    alive = []
+    two["a"].on(
+        "docker_stop", lambda: alive.append("b still runs" if any(each.alive for each in two["b"].docker.containers.values()) else "")
+    )
+    api.stop(job, api.HostOptions(("a,b",)), sctx=two.sctx)
+    assert alive == ["b still runs"]
+    assert not two["b"].docker.containers

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from sparkrun.api._context import reach_remembered
 from sparkrun.api._results import CheckResult, StatusReport, StoppedWorkload, StopResult
 from sparkrun.api._workloads import NotFound, executor_of, find_workload, forget_gone, hosts_to_ask, observe_status
+from sparkrun.core.bootstrap import Plugins
 from sparkrun.core.cluster_status import State, Workload
 from sparkrun.core.context import SparkrunContext
-from sparkrun.core.errors import HostUnreachableError, StopFailedError, UnknownWorkloadError
-from sparkrun.core.facts import Unreachable
+from sparkrun.core.errors import HostUnreachableError, PluginError, StopFailedError, UnknownWorkloadError
+from sparkrun.core.facts import Unreachable, WorkloadFacts
 from sparkrun.core.hosts import HostOptions
 from sparkrun.core.jobs import read_jobs, remove_job
 from sparkrun.core.pending_ops import pending_ops
+from sparkrun.core.remote import RemoteResult
 from sparkrun.orchestration.apply import failure_text
 from sparkrun.orchestration.executor import LogView
 from sparkrun.orchestration.logs import LogLine, read_logs
@@ -108,8 +110,10 @@ def check_job(target: str, hosts: HostOptions = HostOptions(), *, check_http: bo
 
 def _stop(workload: Workload, silent: tuple[Unreachable, ...], sctx: SparkrunContext) -> StoppedWorkload:
     executor = executor_of(workload, sctx)
-    names = {host: tuple(rank.name for rank in workload.ranks if rank.host == host) for host in workload.hosts}
-    results = sctx.runner.run_all([(host, executor.stop_call(own)) for host, own in names.items()], timeout_s=STOP_TIMEOUT_S)
+    results: list[RemoteResult] = []
+    for group in _stop_groups(workload, sctx):
+        names = {host: tuple(rank.name for rank in group if rank.host == host) for host in dict.fromkeys(rank.host for rank in group)}
+        results += sctx.runner.run_all([(host, executor.stop_call(own)) for host, own in names.items()], timeout_s=STOP_TIMEOUT_S)
     failures = {result.host: failure_text(result) for result in results if not result.ok}
     failures |= {host.host: host.reason for host in _may_run_on(silent, workload, executor.plugin_name, sctx)}
     name = f"{workload.recipe or 'workload'} ({workload.cluster_id})"
@@ -119,6 +123,14 @@ def _stop(workload: Workload, silent: tuple[Unreachable, ...], sctx: SparkrunCon
         raise StopFailedError(f"{begin} {', '.join(f'{host} ({reason})' for host, reason in failures.items())}", hint=TRY_AGAIN)
     remove_job(workload.cluster_id, sctx.config.paths)
     return StoppedWorkload(workload.cluster_id, workload.recipe, workload.hosts, had_ended=not workload.alive)
+
+
+def _stop_groups(workload: Workload, sctx: SparkrunContext) -> tuple[tuple[WorkloadFacts, ...], ...]:
+    """In the order its engine wants, as far as that is known here."""
+    try:
+        return Plugins(sctx.config).runtime(workload.runtime or "").stop_order(workload.ranks)
+    except PluginError:
+        return (workload.ranks,)
 
 
 def _may_run_on(silent: tuple[Unreachable, ...], workload: Workload, executor: str, sctx: SparkrunContext) -> tuple[Unreachable, ...]:

@@ -228,8 +228,12 @@ def _run_post_hooks(plan: LaunchPlan, request: Request, record: LaunchRecord, sc
 
 
 def _stop(cluster_id: str, ranks: Iterable[RankPlan | WorkloadFacts], request: Request, sctx: SparkrunContext) -> None:
-    stops = [(rank.host, request.executor.stop_call((rank.name,))) for rank in ranks]
-    failed = [f"{result.host}: {failure_text(result)}" for result in sctx.runner.run_all(stops, timeout_s=STOP_LIMIT_S) if not result.ok]
+    failed = []
+    for group in request.runtime.stop_order(tuple(ranks)):
+        stops = [(rank.host, request.executor.stop_call((rank.name,))) for rank in group]
+        failed += [
+            f"{result.host}: {failure_text(result)}" for result in sctx.runner.run_all(stops, timeout_s=STOP_LIMIT_S) if not result.ok
+        ]
     if failed:
         raise StopFailedError(f"{cluster_id} is not confirmed stopped on\n  " + "\n  ".join(failed))
 

@@ -7,6 +7,7 @@ started by its stage. What has to come before or after a start is waited for in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -16,6 +17,8 @@ from sparkrun.core.remote import ScriptCall
 from sparkrun.orchestration.executor import Executor, ExecutorConfig, JobLabels
 from sparkrun.runtimes.ranks import RankContext
 
+R = TypeVar("R")
+"""A rank, as planned or as found."""
 RENDEZVOUS_TIMEOUT_S = 600
 """What an engine may take to import its libraries from a cold disk before it listens for its peers."""
 RPC_TIMEOUT_S = 120
@@ -86,7 +89,7 @@ def plan_mpi(ctx: PlanContext) -> tuple[Stage, ...]:
     return (*_prepared(ctx), _begun(ctx, ctx.workers, "start the workers"), _begun(ctx, (ctx.head,), "start the head"))
 
 
-def stop_order(ranks: Sequence[RankPlan], *, independent: bool = False) -> tuple[tuple[RankPlan, ...], ...]:
+def stop_order(ranks: Sequence[R], *, independent: bool = False) -> tuple[tuple[R, ...], ...]:
     """Which ranks stop together, in order: the head first, so that nobody is served by half an engine. Independent replicas all at once."""
     if independent or len(ranks) == 1:
         return (tuple(ranks),)
