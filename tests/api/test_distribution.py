@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from sparkrun import api
+from sparkrun.api._context import reach
 from sparkrun.cli.plan_text import plan_text
 from sparkrun.cli.status_text import status_text
 from sparkrun.core.events import Note, Phase, Step, Warn
@@ -269,3 +270,37 @@ def test_a_newer_image_is_looked_for_on_the_head_and_told_when_there_is_none_to_
     assert (ran(spark, "spark-1"), ran(spark, "spark-2")) == (["docker_pull"], [])
     warnings = [event.text for event in spark.events if isinstance(event, Warn)]
     assert f"spark-1: no look for a newer {newest}, the one that is there is used: no network" in warnings
+
+
+def test_staging_reaches_every_host_that_is_given_and_starts_nothing(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 3)
+    for name in cluster.hosts:
+        cluster[name].docker.lacks.add(IMAGE)
+
+    result = api.stage(options(tmp_path, *cluster.hosts, overrides=("tensor_parallel=1",)), sctx=cluster.sctx)
+
+    assert (result.schema, result.hosts) == ("sparkrun.stage/1", cluster.hosts)
+    assert [ran(cluster, name) for name in cluster.hosts] == [
+        ["docker_pull", "hub_download"],
+        *[["docker_load", "hub_receive", "hub_keep"]] * 2,
+    ]
+    assert all(not cluster[name].docker.containers for name in cluster.hosts)
+
+
+def test_a_build_prepares_the_hosts_that_get_a_rank(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 3)
+    for name in cluster.hosts:
+        cluster[name].docker.lacks.add(IMAGE)
+
+    result = api.build(options(tmp_path, *cluster.hosts, overrides=("tensor_parallel=1",)), sctx=cluster.sctx)
+
+    assert result.hosts == ("spark-1",)
+    assert (ran(cluster, "spark-2"), ran(cluster, "spark-3")) == ([], [])
+
+
+@pytest.mark.parametrize(("asked", "offline"), [(None, True), (False, False), (True, True)])
+def test_a_cluster_that_is_offline_stays_so_unless_online_is_asked_for(tmp_path: Path, asked: bool | None, offline: bool) -> None:
+    sctx = api.make_context(env={"HOME": str(tmp_path)}, cwd=tmp_path, offline=asked)
+    api.create_cluster("lab", api.ClusterEdit(values={"hosts": ["spark-1"], "offline": True}), sctx=sctx)
+
+    assert reach(api.HostOptions(cluster="lab"), sctx).offline is offline

@@ -45,7 +45,8 @@ def test_an_image_for_a_host_that_is_not_there_is_refused(plan: Cli) -> None:
     assert "spark-1 is none of the hosts" in said.err
 
 
-def test_a_builder_that_is_not_there_is_told(plan: Cli) -> None:
-    said = plan(VLLM + "builder: eugr\n")
-    assert any("builder 'eugr' is not built in" in warning for warning in said.plan["warnings"])
-    assert not plan(VLLM + "builder: docker-pull\n").plan["warnings"]
+def test_a_builder_that_is_not_there_is_one_clear_line(plan: Cli) -> None:
+    said = plan(VLLM + "builder: uv-venv\n")
+    assert said.code == 1
+    assert "error: the builder uv-venv (feature builder.uv_venv) is not part of this version\n" in said.err
+    assert not plan(VLLM + "builder: eugr\n").plan["warnings"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 import subprocess
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkrun.core.flags import FlagKind, FlagMap, flag
@@ -336,9 +337,9 @@ def test_structured_values_come_back_from_json(value: ConfigValue) -> None:
 
 
 @given(st.text(alphabet="ab \\\n'\"#", max_size=30))
-def test_text_without_braces_changes_only_at_its_ends(template: str) -> None:
-    text = text_of(template, {})
-    assert text.replace("\\\n", "\\ \n") in template.replace("\\\n", "\\ \n")
+@example("a\\  \n '")
+def test_text_without_braces_changes_only_at_its_ends_and_in_blanks_that_break_a_continuation(template: str) -> None:
+    assert re.sub(r"\\ *\n", r"\\\n", text_of(template, {})) in re.sub(r"\\ *\n", r"\\\n", template)
 
 
 @pytest.mark.parametrize(

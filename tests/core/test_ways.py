@@ -145,7 +145,7 @@ def test_what_nobody_has_is_fetched_by_the_head_for_all() -> None:
     transfer = only(bring([need("c"), need("b"), need("a")], facts, found))
 
     assert (transfer.title, transfer.onward) == (f"image {IMAGE} on a (docker pull)", ("c", "b"))
-    assert transfer.why == "nobody here has it; c, b get it from there"
+    assert transfer.why == "nobody here has it; then handed on to c, b"
 
 
 def test_hosts_apart_each_fetch_what_nobody_has() -> None:

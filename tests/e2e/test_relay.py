@@ -164,21 +164,38 @@ def test_a_host_that_is_cut_off_in_the_middle_of_a_chain_is_named_and_the_rest_a
     operator.stop(result["cluster_id"], bed.hosts)
 
 
-def test_two_launches_that_lack_the_same_bring_it_once(bed: Bed, operator: Operator, tmp_path: Path) -> None:
+def test_two_that_lack_the_same_bring_it_once(bed: Bed, operator: Operator, tmp_path: Path) -> None:
     bed.load("engines")
-    one, two = bed.hosts[:2]
-    give_model(one)
-    for host in (one, two):
+    give_model(bed.hosts[0])
+    for host in bed.hosts:
         host.fault("slow", "300")
     (tmp_path / "other").mkdir()
-    other = Operator(tmp_path / "other", bed)
-    first = operator.start("run", operator.write("vllm", defaults={"port": 8000}), "-H", "spark-2", "--no-follow", "-o", "port=8000")
-    second = other.start("run", other.write("vllm", defaults={"port": 8001}), "-H", "spark-1,spark-2", "--tp", "2", "--no-follow")
-    outs = [running.communicate(timeout=120)[0] for running in (first, second)]
+    users = (operator, Operator(tmp_path / "other", bed))
+    before = sum(sent_bytes(bed.hosts[0], port.netdev) for port in bed.hosts[0].plan.ports)
 
-    assert sum("another launch is bringing something to spark-2: waiting for it" in out for out in outs) <= 1
-    assert digest(two) == SHA256
-    assert any(running.returncode == 0 for running in (first, second)), outs
+    running = [user.start("stage", user.write("vllm"), "-H", names(bed.hosts)) for user in users]
+    outs = [each.communicate(timeout=120)[0] for each in running]
+
+    assert [each.returncode for each in running] == [0, 0], outs
+    assert sum("another launch is bringing something to spark-2: waiting for it" in out for out in outs) == 1, outs
+    assert {digest(host) for host in bed.hosts} == {SHA256}
+    after = sum(sent_bytes(bed.hosts[0], port.netdev) for port in bed.hosts[0].plan.ports)
+    assert after - before < 1.2 * SIZE, "from the first host once, whatever the number of hosts and of launches"
+
+
+def test_hosts_are_staged_while_another_model_serves(bed: Bed, operator: Operator) -> None:
+    bed.load("engines")
+    put_model(bed.hosts, "org/other")
+    give_model(bed.hosts[0])
+    serving = operator.run(operator.write("vllm", model="org/other", defaults={"port": 8000, "tensor_parallel": 4}), bed.hosts)
+
+    ended = operator("stage", operator.write("vllm"), "-H", names(bed.hosts), "--json")
+
+    assert ended.code == 0, ended.err
+    assert ended.json["hosts"] == [host.name for host in bed.hosts]
+    assert {digest(host) for host in bed.hosts} == {SHA256}
+    assert chat(bed.hosts[0], "org/other")
+    operator.stop(serving["cluster_id"], bed.hosts)
 
 
 def test_a_docker_without_room_for_an_image_is_refused_with_both_numbers(bed: Bed, operator: Operator) -> None:

@@ -27,8 +27,9 @@ class DockerHost:
 
     def __init__(self, host: ScratchHost) -> None:
         self.host = host
-        for tool in ("date", "find", "id"):
-            (host.tools / tool).symlink_to(shutil.which(tool) or "/nowhere")
+        for tool in ("date", "id"):
+            if not (host.tools / tool).is_symlink():
+                (host.tools / tool).symlink_to(shutil.which(tool) or "/nowhere")
         self.docker = FakeDocker(host)
         self.folder = host.cache / "docker"
 

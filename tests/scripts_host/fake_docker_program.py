@@ -68,7 +68,8 @@ def run(words: list[str]) -> None:
         entrypoint = [word for word in options["--entrypoint"] if word]
     command = [*entrypoint, *(word.replace("/run/sparkrun", mount) for word in rest[1:])]
     env = dict(text.split("=", 1) for text in options.get("-e", []))
-    meta = {"id": made, "name": name, "labels": labels, "image": rest[0], "exit": None, "oom": False, "started": now()}
+    mounts = [text.split(":")[0] for text in options["-v"]]
+    meta = {"id": made, "name": name, "labels": labels, "image": rest[0], "exit": None, "oom": False, "started": now(), "mounts": mounts}
     read, write = os.pipe()
     if os.fork() == 0:
         os.close(read)
@@ -138,6 +139,8 @@ def remove(words: list[str]) -> None:
 def listing(words: list[str]) -> None:
     wanted = [words[at + 1].removeprefix("label=").split("=") for at, word in enumerate(words) if word == "--filter"]
     for meta in all_containers():
+        if "-a" not in words and ended(meta) is not None:
+            continue
         facts = {**meta["labels"], "status": "running" if ended(meta) is None else "exited"}
         if all(facts.get(name) in (value or [facts.get(name, "")]) for name, *value in wanted):
             print(meta["id"], *([] if "-q" in words else [meta["name"], meta["labels"].get("sparkrun.launch", "")]))
@@ -190,6 +193,7 @@ def rendered(template: str, facts: dict[str, Any]) -> str:
         job = job or (text if "sparkrun.cluster_id" in facts["labels"] else "")
         head, tail = template.split("LABELS=", 1)
         template = f"{head}LABELS={job}{tail.split('{{end}}{{end}}', 1)[1]}"
+    template = template.replace(r'{{range .Mounts}}{{.Source}}{{"\n"}}{{end}}', "\n".join(facts["mounts"]))
     template = re.sub(
         r"\{\{json \(index \$\.Config\.Labels \"([^\"]+)\"\)\}\}", lambda m: json.dumps(facts["labels"].get(m[1], "")), template
     )
@@ -214,6 +218,7 @@ def described(meta: dict[str, Any]) -> dict[str, Any]:
         ".Image": f"sha256:{meta['image']}",
         ".Config.Image": meta["image"],
         "labels": meta["labels"],
+        "mounts": meta.get("mounts", []),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import platform
@@ -268,6 +269,7 @@ def test_a_model_in_a_package_is_found_without_importing_it(host: ScratchHost, s
 
     assert model(host, f"pkg://{name}/tiny.gguf") == {
         "MODEL_KIND": "pkg", "MODEL_PATH": str(site / "llm_tiny/tiny.gguf"), "MODEL_SIZE_BYTES": "10", "MMPROJ_COUNT": "0",
+        "MODEL_GGUF_HEAD": base64.b64encode((site / "llm_tiny/tiny.gguf").read_bytes()).decode(),
     }  # fmt: skip
 
 
@@ -303,7 +305,8 @@ def test_a_second_python_may_have_the_package(host: ScratchHost, site: Path) -> 
 
 def test_a_file_is_told_with_its_size(host: ScratchHost) -> None:
     path = _write(host.home / "a b%.gguf", "12345")
-    found = {"MODEL_KIND": "path", "MODEL_PATH": str(path), "MODEL_SIZE_BYTES": "5", "MMPROJ_COUNT": "0"}
+    head = base64.b64encode(b"12345").decode()
+    found = {"MODEL_KIND": "path", "MODEL_PATH": str(path), "MODEL_SIZE_BYTES": "5", "MODEL_GGUF_HEAD": head, "MMPROJ_COUNT": "0"}
 
     assert model(host, str(path)) == found
     assert model(host, "~/a b%.gguf") == found
@@ -325,6 +328,33 @@ def test_the_heads_of_the_language_model_are_told(host: ScratchHost, config: dic
     told = model(host, str(host.home / "m"))
 
     assert (told.get("MODEL_ATTENTION_HEADS"), told.get("MODEL_KV_HEADS")) == heads
+
+
+def test_a_folder_is_told_with_its_config_and_the_size_of_its_weights(host: ScratchHost) -> None:
+    config = _write(host.home / "m/config.json", json.dumps({"model_type": "llama", "quote": 'a\\b"c'}, indent=2))
+    _write(host.home / "m/hf_quant_config.json", "{}")
+    _write(host.home / "m/model-00001-of-00002.safetensors", "x" * 30)
+    _write(host.home / "m/model-00002-of-00002.safetensors", "x" * 12)
+    _write(host.home / "m/consolidated.safetensors", "x" * 42)
+
+    told = model(host, str(host.home / "m"))
+
+    assert told["MODEL_CONFIG"] == config.read_text()
+    assert told["MODEL_QUANT_CONFIG"] == "{}"
+    assert told["MODEL_WEIGHT_BYTES"] == "42"
+
+
+def test_weights_of_other_names_are_counted_without_adapters(host: ScratchHost) -> None:
+    for name in ("diffusion.safetensors", "adapter_model.safetensors", "consolidated.safetensors"):
+        _write(host.home / f"m/{name}", "x" * 7)
+
+    assert model(host, str(host.home / "m"))["MODEL_WEIGHT_BYTES"] == "7"
+
+
+def test_the_head_of_a_gguf_file_is_told_and_no_more(host: ScratchHost) -> None:
+    _write(host.home / "big.gguf", "x" * 40000)
+
+    assert len(base64.b64decode(model(host, str(host.home / "big.gguf"))["MODEL_GGUF_HEAD"])) == 16384
 
 
 def test_a_folder_is_told_with_the_size_of_all_in_it(host: ScratchHost) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.context import Approve, SparkrunContext
 from sparkrun.core.events import EventSink, ignore_events
+from sparkrun.core.hub_reader import HubReader
 from sparkrun.core.remote import HostRunner
 
 if TYPE_CHECKING:
@@ -21,9 +22,12 @@ DEFAULT_TRANSPORT = "ssh"
 
 
 def make_context(
-    *, env: Mapping[str, str], cwd: Path, emit: EventSink = ignore_events, offline: bool = False, approve: Approve | None = None
+    *, env: Mapping[str, str], cwd: Path, emit: EventSink = ignore_events, offline: bool | None = None, approve: Approve | None = None
 ) -> SparkrunContext:
-    """The context of a process: its settings, and hosts reached by ssh. Raises ``ConfigError`` for a broken ``config.yaml``."""
+    """The context of a process: its settings, and hosts reached by ssh. ``offline=None`` leaves it to the cluster.
+
+    Raises ``ConfigError`` for a broken ``config.yaml``.
+    """
     config = SparkrunConfig.load(env)
 
     def make_runner() -> HostRunner:
@@ -31,17 +35,30 @@ def make_context(
 
         return make_ssh_runner(config, emit)
 
-    return SparkrunContext(config, make_runner, cwd, emit, offline, approve)
+    def make_hub() -> HubReader:
+        from sparkrun.models.vram.http_hub import http_hub  # few commands ask the hub
+
+        return http_hub(config)
+
+    hub = None if _hub_is_off(env) else make_hub
+    return SparkrunContext(config, make_runner, cwd, emit, bool(offline), offline is False, approve, hub)
+
+
+def _hub_is_off(env: Mapping[str, str]) -> bool:
+    return env.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
 
 
 def reach(options: HostOptions, sctx: SparkrunContext) -> SparkrunContext:
-    """The context for the hosts of a command: reached by the transport of their cluster, as its user.
+    """The context for the hosts of a command: reached by the transport of their cluster, as its user, and offline where that is.
 
     Raises ``ClusterError`` for an unknown cluster, ``PluginError`` for an unknown transport.
     """
     cluster = _cluster_of(options, sctx.config)
     runner = _runner_for(cluster, sctx) if cluster else sctx.runner
-    return sctx if runner is sctx.runner else msgspec.structs.replace(sctx, make_runner=lambda: runner)
+    offline = sctx.offline or bool(cluster and cluster.offline and not sctx.online)
+    if runner is sctx.runner and offline == sctx.offline:
+        return sctx
+    return msgspec.structs.replace(sctx, make_runner=lambda: runner, offline=offline)
 
 
 def reach_remembered(options: HostOptions, sctx: SparkrunContext) -> SparkrunContext:

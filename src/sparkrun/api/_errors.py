@@ -3,6 +3,7 @@
 from sparkrun.core.errors import (
     AlreadyRunningError,
     AmbiguousWorkloadError,
+    BuildFailedError,
     ConfigError,
     DockerUnavailableError,
     EngineDiedError,
@@ -17,6 +18,7 @@ from sparkrun.core.errors import (
     Interrupted,
     LaunchFailedError,
     ModelMissingError,
+    NotCachedError,
     NotReadyError,
     PlacementError,
     PluginError,
@@ -36,6 +38,7 @@ from sparkrun.core.errors import (
 __all__ = [
     "AlreadyRunningError",
     "AmbiguousWorkloadError",
+    "BuildFailedError",
     "ConfigError",
     "DockerUnavailableError",
     "EngineDiedError",
@@ -50,6 +53,7 @@ __all__ = [
     "Interrupted",
     "LaunchFailedError",
     "ModelMissingError",
+    "NotCachedError",
     "NotReadyError",
     "PlacementError",
     "PluginError",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from sparkrun.api._context import reach
-from sparkrun.api._results import RunResult
+from sparkrun.api._results import Brought, BuildResult, BuiltImage, RunResult, TuningResult
 from sparkrun.core.context import SparkrunContext
-from sparkrun.core.launcher import Launched, launch_inference, plan_inference
+from sparkrun.core.launcher import Launched, launch_inference, plan_inference, plan_preparation, prepare_inference
 from sparkrun.core.plan import LaunchPlan
 from sparkrun.core.run_options import RunOptions
 from sparkrun.core.timings import Timing
 from sparkrun.diagnostics.launch_bundle import collecting
+
+STAGE_SCHEMA = "sparkrun.stage/1"
 
 
 def run(options: RunOptions, *, sctx: SparkrunContext) -> RunResult:
@@ -26,6 +30,49 @@ def run(options: RunOptions, *, sctx: SparkrunContext) -> RunResult:
 def plan(options: RunOptions, *, sctx: SparkrunContext) -> LaunchPlan:
     """The launch that ``run`` would execute, with its secrets: print ``plan.public()``, never the plan itself."""
     return plan_inference(options, reach(options.hosts, sctx))
+
+
+def build(options: RunOptions, *, sctx: SparkrunContext) -> BuildResult:
+    """Everything that ``run`` does before it launches: build the image, bring image, model and tuning configs to all hosts.
+
+    What runs on the hosts does not matter. Raises a ``SparkrunError`` of the situation; what has arrived as a whole stays.
+    """
+    return _prepared(prepare_inference(options, reach(options.hosts, sctx)))
+
+
+def stage(options: RunOptions, *, sctx: SparkrunContext) -> BuildResult:
+    """As ``build``, on every host that is given: also on those that would have no rank."""
+    done = prepare_inference(msgspec.structs.replace(options, everywhere=True), reach(options.hosts, sctx))
+    return msgspec.structs.replace(_prepared(done), schema=STAGE_SCHEMA)
+
+
+def _prepared(done: LaunchPlan) -> BuildResult:
+    images = {rank.host: rank.image for rank in done.ranks if rank.image}
+    if done.head.image:
+        images |= dict.fromkeys(done.staged_hosts, done.head.image)
+    return BuildResult(
+        recipe=done.recipe,
+        hosts=(*done.hosts, *done.staged_hosts),
+        images=images,
+        built=tuple(BuiltImage(build.image, build.builder, build.hosts, build.why) for build in done.builds),
+        brought=tuple(
+            Brought(transfer.kind, transfer.what, transfer.way, (*transfer.hosts, *transfer.onward)) for transfer in done.transfers
+        ),
+        tuning=_tuning(done),
+    )
+
+
+def plan_build(options: RunOptions, *, sctx: SparkrunContext) -> LaunchPlan:
+    """The launch for which ``build`` would prepare (``options.everywhere``: ``stage``), with its secrets: print ``plan.public()``, never
+    the plan itself."""
+    return plan_preparation(options, reach(options.hosts, sctx))
+
+
+def _tuning(done: LaunchPlan) -> TuningResult | None:
+    if done.tuning is None or done.tuning.skipped:
+        return None
+    sent = tuple(dict.fromkeys(action.host for stage in done.tuning.sends for action in stage.actions))
+    return TuningResult(done.tuning.runtime, done.tuning.registry or None, len(done.tuning.files), sent)
 
 
 def _result(launched: Launched, timings: tuple[Timing, ...]) -> RunResult:

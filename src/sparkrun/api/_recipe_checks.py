@@ -24,7 +24,7 @@ def validate(recipe: str, *, sctx: SparkrunContext) -> Report:
         loaded = load_recipe_text(found.text, found.source, resolve=include_resolver(context))
     except RecipeError as error:
         return Report.of(found.source.path or found.source.ref, (finding_of(error),))
-    return _validate(loaded, surroundings_of(loaded.runtime, sctx.config))
+    return _validate(loaded, surroundings_of(loaded, sctx.config))
 
 
 def fail_on(wanted: str | None = None, *, sctx: SparkrunContext) -> FailOn:

@@ -42,6 +42,51 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return data
 
 
+class BuiltImage(msgspec.Struct, frozen=True):
+    """An image that was built or pulled anew, where, and what asked for that."""
+
+    image: str
+    builder: str
+    hosts: tuple[str, ...]
+    why: str
+
+
+class Brought(msgspec.Struct, frozen=True):
+    """An image or a model that hosts lacked; ``way`` as in ``plan.Transfer``."""
+
+    kind: str
+    what: str
+    way: str
+    hosts: tuple[str, ...]
+
+
+class TuningResult(msgspec.Struct, frozen=True):
+    """Tuning configs of an engine: how many there are, and which hosts were sent some. ``registry`` is ``None`` without one."""
+
+    runtime: str
+    registry: str | None
+    files: int
+    sent_to: tuple[str, ...]
+
+
+class BuildResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Hosts on which a recipe can be launched at once. ``tuning`` is ``None`` where none are used or synced."""
+
+    schema: str = "sparkrun.build/1"
+    recipe: str
+    hosts: tuple[str, ...]
+    images: dict[str, str]
+    """By host, the image it will run."""
+    built: tuple[BuiltImage, ...] = ()
+    brought: tuple[Brought, ...] = ()
+    tuning: TuningResult | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape of ``build --json``."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        return data
+
+
 class StatusReport(msgspec.Struct, frozen=True):
     """What runs on which hosts, and who named those hosts."""
 

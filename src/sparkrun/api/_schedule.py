@@ -13,11 +13,11 @@ from sparkrun.core.facts import Unreachable
 from sparkrun.core.hardware import HostHardware
 from sparkrun.core.hardware_probe import probe_hosts
 from sparkrun.core.hosts import HostOptions, require_hosts
-from sparkrun.core.limits import MemoryCaps, PlatformMemory
+from sparkrun.core.limits import MemoryCaps
+from sparkrun.core.memory_check import platform_memory
 from sparkrun.core.placement import Conditions, Demand, Placement
 from sparkrun.core.scheduler import Scheduler, SchedulerLayers, resolve_scheduler
 from sparkrun.orchestration.status import query_status_for_cluster
-from sparkrun.platforms import resolve_platform
 from sparkrun.utils.text import did_you_mean
 
 
@@ -45,15 +45,10 @@ def schedule(
     conditions = Conditions(
         status=ClusterStatus(seen.hosts, seen.workloads, (*silent, *seen.unreachable)),
         caps=cluster.memory_caps if cluster else MemoryCaps(),
-        platforms={host: _platform_memory(each) for host, each in hardware.items()},
+        platforms={host: platform_memory(each) for host, each in hardware.items()},
         replacing=replacing,
     )
     return chosen.schedule(demand, selection.hosts, hardware, conditions)
-
-
-def _platform_memory(hardware: HostHardware) -> PlatformMemory:
-    platform = resolve_platform(hardware)
-    return PlatformMemory(platform.memory_cap, platform.nominal_memory_gb)
 
 
 def _finder(plugins: Plugins) -> Callable[[str], Scheduler]:

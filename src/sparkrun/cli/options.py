@@ -31,6 +31,17 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print the result as one line of JSON.")(command)
 
 
+def apply_option(command: F) -> F:
+    """``--apply``."""
+    return click.option("--apply", is_flag=True, help="Do it; without this, only tell what would go.")(command)
+
+
+def say_where(origin: str) -> None:
+    """That nobody named a host."""
+    if origin == "this machine":
+        click.echo("Note: no hosts named and no default cluster: this machine", err=True)
+
+
 def hosts_of(hosts: tuple[str, ...], hosts_file: str | None, cluster: str | None) -> HostOptions:
     """The shared host options as one value."""
     from sparkrun.core.hosts import HostOptions  # a usage error needs none of it

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from sparkrun.cli.memory_text import memory_lines
 from sparkrun.core.plan import mask
 from sparkrun.orchestration.docker import docker_text
 
@@ -21,6 +22,18 @@ _HEAD_WORDS = 4
 def plan_text(plan: LaunchPlan) -> str:
     """Every rank's command as it would run, and why; secrets masked."""
     text: str = mask("\n".join(_plan_lines(plan)), plan.secret_values)
+    return text
+
+
+def preparation_text(plan: LaunchPlan) -> str:
+    """What is done before a launch, and nothing of the launch itself."""
+    lines = [f"Recipe: {plan.recipe_ref}", f"Image:  {plan.image}", f"Hosts:  {', '.join(plan.hosts)}"]
+    lines += [f"Note: {note}" for note in plan.notes]
+    lines += [f"warning: {warning}" for warning in plan.warnings]
+    lines += [f"warning: {gap.text} ({gap.hint})" for gap in plan.gaps]
+    idle = "Nothing is known to be missing: nobody looked." if plan.assumed_hosts else "Nothing is to be done."
+    lines += list(_preparing_lines(plan)) or [idle]
+    text: str = mask("\n".join(lines), plan.secret_values)
     return text
 
 
@@ -41,18 +54,31 @@ def _plan_lines(plan: LaunchPlan) -> Iterator[str]:
     yield f"Hosts:    {', '.join(plan.hosts)}"
     yield f"Cluster:  {plan.cluster_id}"
     yield f"Endpoint: {plan.endpoint}   model name: {plan.served_model_name}"
+    if plan.memory:
+        yield from memory_lines(plan.memory, assumed=bool(set(plan.hosts) & set(plan.assumed_hosts)))
     for note in plan.notes:
         yield f"Note: {note}"
     for warning in plan.warnings:
         yield f"warning: {warning}"
     for gap in plan.gaps:
         yield f"warning: {gap.text} ({gap.hint})"
-    for number, transfer in enumerate(plan.transfers, start=1):
-        yield f"Transfer {number}/{len(plan.transfers)}: {transfer.title}"
+    yield from _preparing_lines(plan)
     for number, stage in enumerate(plan.stages, start=1):
         yield f"Step {number}/{len(plan.stages)}: {stage.title}"
     for rank in plan.ranks:
         yield from _rank_lines(rank)
+
+
+def _preparing_lines(plan: LaunchPlan) -> Iterator[str]:
+    """What is built and brought first."""
+    for number, build in enumerate(plan.builds, start=1):
+        yield f"Build {number}/{len(plan.builds)}: {build.title}; why: {build.why}"
+    for number, transfer in enumerate(plan.transfers, start=1):
+        yield f"Transfer {number}/{len(plan.transfers)}: {transfer.title}"
+    if plan.tuning and plan.tuning.copies:
+        yield f"Tuning: {len(plan.tuning.copies)} configs of @{plan.tuning.registry} to {plan.tuning.folder}"
+    for stage in plan.tuning.sends if plan.tuning else ():
+        yield f"Tuning: {stage.title}"
 
 
 def _rank_lines(rank: RankPlan) -> Iterator[str]:

@@ -23,6 +23,7 @@ _COMMANDS = {
     "search": Entry("sparkrun.cli.recipe:search", "Search recipes, every copy of a name."),
     "show": Entry("sparkrun.cli.show:show", "Show what a recipe says."),
     "validate": Entry("sparkrun.cli.recipe:validate", "Tell what is wrong or doubtful about a recipe."),
+    "vram": Entry("sparkrun.cli.vram:vram", "Tell how much memory a recipe takes, and whether that fits."),
     "schema": Entry("sparkrun.cli.recipe:schema", "Print the JSON Schema of the recipe format, for editors."),
 }
 

@@ -62,6 +62,27 @@ class ClusterName(click.ParamType[str]):
         return [CompletionItem(path.stem) for path in sorted(files) if path.stem.startswith(incomplete) and "." not in path.stem]
 
 
+class CachedModelName(click.ParamType[str]):
+    """A model in a hub cache. Completed from the cache of this machine and from its launches."""
+
+    name = "model"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The folders of the cache, and the models of the newest launches."""
+        from click.shell_completion import CompletionItem
+
+        from sparkrun.core.jobs import read_jobs
+        from sparkrun.core.paths import expand, resolve_paths
+
+        del ctx, param
+        home = os.environ.get("HF_HOME") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
+        hub = expand(os.environ.get("HF_HUB_CACHE") or f"{home}/hub", os.environ)
+        here = sorted(path.name.removeprefix("models--").replace("--", "/") for path in hub.glob("models--*"))
+        launched = [(job.model or "").partition(":")[0] for job in read_jobs(resolve_paths(os.environ))[:_MOST_JOBS]]
+        names = dict.fromkeys((*here, *(name for name in launched if name and not name.startswith("/"))))
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
 _MOST_JOBS = 25
 
 

@@ -17,6 +17,8 @@ _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 COMMANDS = {
     "run": Entry("sparkrun.cli.run:run", "Serve a recipe's model and wait until it answers."),
+    "build": Entry("sparkrun.cli.build:build", "Prepare hosts for a recipe without launching it."),
+    "stage": Entry("sparkrun.cli.build:stage", "Bring a recipe's image and model to all hosts."),
     "status": Entry("sparkrun.cli.status:status", "Show what runs on the hosts."),
     "logs": Entry("sparkrun.cli.logs:logs", "Show the serve log of a workload."),
     "stop": Entry("sparkrun.cli.stop:stop", "Stop a workload and confirm that it is gone."),
@@ -26,6 +28,8 @@ COMMANDS = {
     "cluster": Entry("sparkrun.cli.cluster:cluster", "Saved clusters and what runs on them."),
     "recipe": Entry("sparkrun.cli.recipe:recipe", "Find, show and check recipes."),
     "registry": Entry("sparkrun.cli.registry:registry", "Where recipes come from, and whom to trust."),
+    "model-cache": Entry("sparkrun.cli.model_cache:model_cache", "The models in the caches of the hosts: see, check, mend, remove."),
+    "image-cache": Entry("sparkrun.cli.image_cache:image_cache", "The images of the hosts: see, check, remove."),
     "export": Entry("sparkrun.cli.export:export", "Write things for others to use."),
     "setup": Entry("sparkrun.cli.setup:setup", "Set sparkrun up: features and more."),
 }

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+TRANSFER_MODES = ("auto", "local", "push", "delegated", "pull")
+
 _DEDICATED = {
     "tp": "tensor_parallel",
     "pp": "pipeline_parallel",
@@ -32,6 +34,12 @@ _DEDICATED = {
     "dashboard": "dashboard",
     "dashboard_port": "dashboard_port",
 }
+
+_SAME_NAME = (
+    *("overrides", "image", "executor", "ensure", "keep_on_failure", "probe", "rootful", "container_name", "runtime_cache"),
+    *("fail_on", "trust", "force", "solo", "scheduler", "rebuild", "transfer_mode"),
+)
+"""Options that are called the same in ``RunOptions``."""
 
 
 def override_options(command: F) -> F:
@@ -68,6 +76,17 @@ def _restart_policy(_context: click.Context, _option: click.Parameter, value: st
     return value
 
 
+def build_options(command: F) -> F:
+    """Options of what comes before a launch."""
+    options = (
+        click.option("--rebuild/--no-rebuild", default=None, help="Build or pull the image anew, whatever is there; or do not."),
+        click.option("--no-sync-tuning", is_flag=True, help="Bring no tuning configs of the recipe's registry to the hosts."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def expert_options(command: F) -> F:
     """Options that few need: they work, and are documented, but do not stand in ``--help``."""
     ports = click.IntRange(1, 65535)
@@ -82,7 +101,7 @@ def expert_options(command: F) -> F:
         click.option("--dashboard/--no-dashboard", default=None, hidden=True),
         click.option("--dashboard-port", type=ports, hidden=True),
         click.option("--runtime-cache/--no-runtime-cache", default=None, hidden=True),
-        click.option("--transfer-mode", type=click.Choice(["auto", "local", "push", "delegated", "pull"]), hidden=True),
+        click.option("--transfer-mode", type=click.Choice(TRANSFER_MODES), hidden=True),
         click.option("--collect-diagnostics", type=click.Path(dir_okay=False), metavar="FILE", hidden=True),
         click.option("--fail-on", type=click.Choice(["error", "warning", "suggestion", "none"]), default="error", hidden=True),
     )
@@ -107,10 +126,13 @@ def expert_options(command: F) -> F:
 @click.option("--rootful", is_flag=True, help="Run containers privileged and as the image's own user.")
 @click.option("--memory-limit", metavar="SIZE", help="Memory limit of each container, for example 32G.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the containers.")
+@click.option("--force", is_flag=True, help="Start it although memory says that it does not fit.")
+@click.option("--no-auto-detect", is_flag=True, help="Size memory by the recipe's metadata alone; do not ask the hub.")
 @click.option("--trust", is_flag=True, help="Let the recipe's hooks, mods and host settings run this once.")
 @click.option("--no-rm", is_flag=True, help="Keep the container of an engine that has ended, to look at it.")
 @click.option("--timings/--no-timings", default=True, help="Say how long each phase took (default).")
-@click.option("--offline/--online", help="No outbound call at all.")
+@click.option("--offline/--online", default=None, help="No outbound call at all; or some, though the cluster is offline.")
+@build_options
 @expert_options
 @json_option
 @click.pass_obj
@@ -122,7 +144,7 @@ def run(state: CliState, /, recipe: str, extra_args: tuple[str, ...], as_json: b
     _refuse_conflicts(given)
     if given["solo"]:
         click.echo("warning: --solo is deprecated; name one host (-H), or write mode: solo in the recipe", err=True)
-    options = _run_options(recipe, extra_args, as_json=as_json, given=given)
+    options = run_options(recipe, given, extra_args=extra_args, as_json=as_json)
     sctx = state.context(offline=given["offline"])
     if given["dry_run"]:
         return _show_plan(options, sctx, as_json=as_json)
@@ -137,44 +159,44 @@ def _refuse_conflicts(given: dict[str, Any]) -> None:
         raise click.UsageError("--probe goes with --dry-run; a real run always looks at the hosts")
     if given["collect_diagnostics"] and given["dry_run"]:
         raise click.UsageError("--collect-diagnostics goes with a real run; a dry run shows its plan with --json")
+    refuse_offline_rebuild(given)
 
 
-def _run_options(recipe: str, extra_args: tuple[str, ...], *, as_json: bool, given: dict[str, Any]) -> RunOptions:
+def refuse_offline_rebuild(given: dict[str, Any]) -> None:
+    """Raise the usage error of two options that cannot both be."""
+    if given["rebuild"] and given["offline"]:
+        raise click.UsageError("--rebuild and --offline exclude each other: nothing is built or pulled offline")
+
+
+def run_options(recipe: str, given: dict[str, Any], *, extra_args: tuple[str, ...] = (), as_json: bool = False) -> RunOptions:
+    """The options of ``run``, and of the commands that do a part of it; what a command does not have is as if not given."""
     from sparkrun.api import RunOptions
 
-    settings: dict[str, ConfigValue] = {key: given[option] for option, key in _DEDICATED.items() if given[option] is not None}
-    quiet = as_json or given["no_follow"]
+    settings: dict[str, ConfigValue] = {key: given[option] for option, key in _DEDICATED.items() if given.get(option) is not None}
+    flags = {name: given[name] for name in _SAME_NAME if name in given}
     return RunOptions(
         recipe=recipe,
         hosts=hosts_of(given["hosts"], given["hosts_file"], given["cluster"]),
-        overrides=given["overrides"],
         settings=settings,
         env=_variables(given["env"]),
         extra_args=extra_args,
-        image=given["image"],
-        executor=given["executor"],
-        ensure=given["ensure"],
-        wait=not given["no_ready_wait"],
-        stream_log=not quiet,
-        keep_on_failure=given["keep_on_failure"],
-        collect_diagnostics=given["collect_diagnostics"],
-        probe=given["probe"],
-        rootful=given["rootful"],
-        labels=_pairs("--label", given["labels"]),
-        executor_args=tuple(shlex.split(given["executor_args"] or "")),
+        wait=not given.get("no_ready_wait"),
+        stream_log=not (as_json or given.get("no_follow")),
+        labels=_pairs("--label", given.get("labels", ())),
+        executor_args=tuple(shlex.split(given.get("executor_args") or "")),
         executor_config=_executor_config(given),
-        container_name=given["container_name"],
-        runtime_cache=given["runtime_cache"],
-        fail_on=given["fail_on"],
-        trust=given["trust"],
-        solo=given["solo"],
-        scheduler=given["scheduler"],
-        transfer_mode=given["transfer_mode"],
+        sync_tuning=not given["no_sync_tuning"],
+        auto_detect=not given.get("no_auto_detect"),
+        **flags,
     )
 
 
 def _executor_config(given: dict[str, Any]) -> dict[str, ConfigValue]:
-    config = {"memory_limit": given["memory_limit"], "restart_policy": given["restart"], "auto_remove": False if given["no_rm"] else None}
+    config = {
+        "memory_limit": given.get("memory_limit"),
+        "restart_policy": given.get("restart"),
+        "auto_remove": False if given.get("no_rm") else None,
+    }
     return {key: value for key, value in config.items() if value is not None}
 
 
@@ -208,6 +230,8 @@ def _show_plan(options: RunOptions, sctx: SparkrunContext, *, as_json: bool) -> 
         from sparkrun.cli.plan_text import plan_text
 
         click.echo(plan_text(plan))
+    if plan.memory and not options.force:
+        plan.memory.refuse()
     return 0
 
 

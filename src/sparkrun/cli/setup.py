@@ -11,7 +11,11 @@ from sparkrun.cli.options import echo_json, json_option
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.features import FeatureState, feature_state, feature_states, feature_variable, set_feature
 
-_COMMANDS = {"features": Entry("sparkrun.cli.setup:features", "Feature flags: list, enable, disable, reset.")}
+_COMMANDS = {
+    "features": Entry("sparkrun.cli.setup:features", "Feature flags: list, enable, disable, reset."),
+    "sync": Entry("sparkrun.cli.build:stage", "Bring a recipe's image and model to all hosts (as stage)."),
+    "prune-runtime-cache": Entry("sparkrun.cli.runtime_cache:prune_runtime_cache", "Remove old compiled kernels from hosts.", hidden=True),
+}
 
 
 @click.group(cls=LazyGroup, entries=_COMMANDS)

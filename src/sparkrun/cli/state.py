@@ -21,7 +21,7 @@ class CliState:
     def __init__(self, verbosity: int) -> None:
         self.verbosity = verbosity
 
-    def context(self, *, offline: bool = False) -> SparkrunContext:
+    def context(self, *, offline: bool | None = None) -> SparkrunContext:
         """``sctx`` with events on stderr. Imported here: usage errors and help need none of it."""
         from sparkrun.api import make_context
 

@@ -34,6 +34,11 @@ def load_action(host: str, image: str) -> HostAction:
     return HostAction(host, f"copy image {image} to {host}", ScriptCall("docker_load", {"IMAGE": image}))
 
 
+def is_pullable(image: str) -> bool:
+    """Whether a reference means an image of a registry: a name of one part is taken for a local build."""
+    return "/" in image.partition("@")[0]
+
+
 def suits(image: ImageFacts, host: HostFacts) -> bool:
     """Whether an image that is somewhere else is for this host's processor; what is not known is no reason against it."""
     wanted = ARCHITECTURES.get(host.arch, host.arch)

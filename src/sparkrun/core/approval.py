@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from sparkrun.core.builds import build_wish
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import RecipeError
 from sparkrun.core.request import Request
@@ -18,7 +21,14 @@ def needs_approval(request: Request) -> tuple[str, ...]:
         return ()
     if request.trust.trusted:
         return tuple(f"mod {mod.reference} of the registry {mod.registry}, which is not trusted" for mod in request.untrusted_mods)
-    return tuple(f"{action.key} in {action.place}: {action.text}" for action in host_actions(request.recipe))
+    actions = tuple(f"{action.key} in {action.place}: {action.text}" for action in host_actions(request.recipe))
+    return (*(f"a build on the head: {text}" for text in _builds(request)), *actions)
+
+
+def _builds(request: Request) -> Iterator[str]:
+    """What building the recipe's image would run, where it is not just a published one."""
+    if request.recipe.container and (text := request.builder.asks(build_wish(request, request.recipe.container))):
+        yield text
 
 
 def require_approval(request: Request, sctx: SparkrunContext) -> None:

@@ -17,11 +17,13 @@ from sparkrun.core.external_plugins import load_external_plugins
 from sparkrun.core.features import feature_enabled, feature_variable
 from sparkrun.core.framework import Variables, get_extensions, init_framework_embedded, register_plugin
 from sparkrun.core.plugin import SparkrunPlugin
+from sparkrun.core.recipe.builders import BUILDERS
 from sparkrun.core.scheduler import Scheduler
 from sparkrun.orchestration.executor import Executor
 from sparkrun.utils.text import did_you_mean
 
 if TYPE_CHECKING:
+    from sparkrun.builders.base import BuilderPlugin
     from sparkrun.runtimes.base import RuntimePlugin
     from sparkrun.transports.base import Transport
 
@@ -78,6 +80,13 @@ class Plugins:
     def scheduler(self, name: str) -> Scheduler:
         """A placement policy. Raises ``PluginError``."""
         return cast("Scheduler", self._find("scheduler", name, PluginError))
+
+    def builder(self, name: str) -> BuilderPlugin:
+        """The builder of a recipe. Raises ``PluginError`` for one that is unknown, switched off, or not part of this version."""
+        known = BUILDERS.get(name)
+        if known and known.unavailable:
+            raise PluginError(known.unavailable, hint="write builder: docker-pull, and name an image that has the engine")
+        return cast("BuilderPlugin", self._find("builder", name, PluginError))
 
     def transport(self, name: str) -> Transport:
         """How the hosts of a cluster are reached. Raises ``PluginError``."""

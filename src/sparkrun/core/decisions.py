@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from sparkrun.core.backend_select import resolve_per_host_backends
+from sparkrun.core.builds import Images, decide_images
 from sparkrun.core.cluster_status import ClusterStatus, join_workloads
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.effective import EffectiveConfig
@@ -19,7 +20,8 @@ from sparkrun.core.hardware import HostHardware
 from sparkrun.core.hosts import parse_host
 from sparkrun.core.identity import Intent
 from sparkrun.core.layout import parse_layout
-from sparkrun.core.limits import MemoryCaps, PlatformMemory
+from sparkrun.core.limits import MemoryVerdict
+from sparkrun.core.memory_check import MemoryCase, caps_of, demanded_gib, estimate_launch, judge_memory, platform_memory, share_on
 from sparkrun.core.observation import PORTS_TO_TRY
 from sparkrun.core.placement import Conditions, Placement, PlacementRules, check_tensor_parallel, compute_placement
 from sparkrun.core.recipe.conditional import Facts, Verdict, judge_overrides, matching_overrides
@@ -43,6 +45,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     hardware: Mapping[str, HostHardware]
     config: EffectiveConfig
     placement: Placement
+    memory: MemoryVerdict
     verdicts: tuple[Verdict, ...]
     fabric: Fabric | None
     contexts: tuple[RankContext, ...]
@@ -50,6 +53,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     intent: Intent
     placement_token: str
     endpoint: str
+    images: Images = Images()
 
     @property
     def cluster_id(self) -> str:
@@ -66,16 +70,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         return resolve_platform(self.hardware[host])
 
     def image(self, host: str) -> str | None:
-        """The image of a host, ``None`` where the executor uses none. Raises ``RecipeError`` when nobody names one."""
-        request = self.request
-        if not request.executor.uses_images:
-            return None
-        choice = ImageChoice(
-            option=request.options.image,
-            conditional=self.config.container.image if self.config.container.image != request.recipe.container else None,
-            platform=self.platform(host).default_image(request.runtime.plugin_name),
-        )
-        return request.runtime.resolve_container(request.recipe, host, choice)
+        """The image of a host, ``None`` where the executor uses none."""
+        return self.images.by_host.get(host)
 
     def context(self, rank: RankContext) -> CommandContext:
         """What the command of a rank is made of."""
@@ -95,7 +91,8 @@ def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunConte
     check_runtime_host_compatibility(request.runtime.requires_capability(), hardware, runtime=request.runtime.plugin_name)
     draft = request.draft_config
     intent_draft = _intent(request, draft, None)
-    placement = _place(request, draft, facts, hardware, replacing=intent_draft.id)
+    on_first = resolve_platform(hardware[request.selection.hosts[0]]).config_defaults(request.runtime.plugin_name)
+    placement = _place(request, request.configuration(on_first), facts, hardware, replacing=intent_draft.id)
     verdicts = _verdicts(request, draft, placement, facts, hardware)
     config = request.configuration(
         resolve_platform(hardware[placement.hosts[0]]).config_defaults(request.runtime.plugin_name),
@@ -108,12 +105,14 @@ def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunConte
     head = facts[placement.hosts[0]]
     command = request.runtime.generate_command(command_context(request, config, head, contexts[0]))
     command = msgspec.structs.replace(command, warnings=(*command.warnings, *_deaf(request, head.host, command, sctx)))
+    named = _named_images(request, config, placement.hosts, hardware)
     return Decided(
         request=request,
         facts=facts,
         hardware=hardware,
         config=config,
         placement=placement,
+        memory=judge_memory(MemoryCase(request, config, facts, hardware, command.text), placement),
         verdicts=verdicts,
         fabric=fabric,
         contexts=contexts,
@@ -121,7 +120,21 @@ def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunConte
         intent=_intent(request, config, command),
         placement_token=request.scheduler.placement_token(placement.hosts),
         endpoint=_endpoint(head, command, sctx),
+        images=decide_images(request, named, facts, sctx),
     )
+
+
+def _named_images(request: Request, config: EffectiveConfig, hosts: Sequence[str], hardware: Mapping[str, HostHardware]) -> dict[str, str]:
+    """By host, the image that recipe or platform name. Raises ``RecipeError`` when nobody names one."""
+    if not request.executor.uses_images:
+        return {}
+    conditional = config.container.image if config.container.image != request.recipe.container else None
+    named = {}
+    for host in hosts:
+        platform = resolve_platform(hardware[host]).default_image(request.runtime.plugin_name)
+        choice = ImageChoice(option=request.options.image, conditional=conditional, platform=platform)
+        named[host] = request.runtime.resolve_container(request.recipe, host, choice)
+    return named
 
 
 def command_context(request: Request, config: EffectiveConfig, facts: HostFacts, rank: RankContext) -> CommandContext:
@@ -155,12 +168,15 @@ def _place(
     hosts = request.selection.hosts
     count = request.runtime.required_nodes(request.recipe, config, [hardware[host].gpu_count for host in hosts], solo=request.options.solo)
     cpu = request.runtime.runs_on_cpu or not request.executor.uses_images
-    demand = msgspec.structs.replace(count.demand(), cpu_allowed=cpu)
     _check_heads(request, config, facts)
+    case = MemoryCase(request, config, facts, hardware)
+    estimate = estimate_launch(case, count.ranks)
+    demand = msgspec.structs.replace(count.demand(), cpu_allowed=cpu, memory_gib=demanded_gib(case, estimate))
     conditions = Conditions(
         status=ClusterStatus(hosts, join_workloads(workload for seen in facts.values() for workload in seen.workloads)),
-        caps=request.cluster.memory_caps if request.cluster else MemoryCaps(),
-        platforms={host: _platform_memory(known) for host, known in hardware.items()},
+        caps=caps_of(case),
+        platforms={host: platform_memory(known) for host, known in hardware.items()},
+        utilization=share_on(case, hosts[0], estimate),
         replacing=replacing,
     )
     if layout := parse_layout(request.recipe.layout, request.recipe.where("layout")):
@@ -178,11 +194,6 @@ def _check_heads(request: Request, config: EffectiveConfig, facts: Mapping[str, 
     attention = next((model.attention_heads for model in models if model.attention_heads), said.get("num_attention_heads"))
     kv = next((model.kv_heads for model in models if model.kv_heads), said.get("num_kv_heads"))
     check_tensor_parallel(config.whole("tensor_parallel", 1), attention_heads=attention, kv_heads=kv)
-
-
-def _platform_memory(hardware: HostHardware) -> PlatformMemory:
-    platform = resolve_platform(hardware)
-    return PlatformMemory(cap=platform.memory_cap, nominal_gib=platform.nominal_memory_gb)
 
 
 def _verdicts(

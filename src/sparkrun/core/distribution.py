@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar, cast, get_args
 
 import msgspec
 
+from sparkrun.core.builds import facts_after_builds
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import HostUnreachableError, LaunchFailedError, SparkrunError
 from sparkrun.core.events import Warn
@@ -34,7 +35,7 @@ def plan_launch(request: Request, facts: Mapping[str, HostFacts], sctx: Sparkrun
     """The launch, and before it what hosts lack. Where they lack nothing, nobody is asked anything more."""
     plan = make_plan(request, facts, sctx)
     plan = msgspec.structs.replace(plan, notes=(*plan.notes, *_notes(plan)), warnings=(*plan.warnings, *_unequal(plan, facts)))
-    needs = find_needs(plan, request, facts)
+    needs = find_needs(plan, request, facts_after_builds(plan, facts))
     if not needs:
         return plan
     images = {rank.host: rank.image for rank in plan.ranks if rank.image}
@@ -45,7 +46,7 @@ def plan_launch(request: Request, facts: Mapping[str, HostFacts], sctx: Sparkrun
         plan = msgspec.structs.replace(told, notes=(*told.notes, *_notes(told)))
     secret = {token} if token else set[str]()
     return msgspec.structs.replace(
-        plan, transfers=found.transfers, gaps=found.gaps, secret_values=tuple(sorted({*plan.secret_values, *secret}))
+        plan, transfers=found.transfers, gaps=(*plan.gaps, *found.gaps), secret_values=tuple(sorted({*plan.secret_values, *secret}))
     )
 
 
@@ -71,6 +72,7 @@ def rules_of(request: Request, images: Mapping[str, str], head: str, sctx: Spark
         head=head,
         image_for=images,
         token=next((env[name] for name in TOKEN_VARIABLES if env.get(name)), ""),
+        endpoint=request.cluster_env.get("HF_ENDPOINT") or env.get("HF_ENDPOINT", ""),
         streams=max(1, int(streams)) if isinstance(streams, int | float) else STREAMS_PER_HOST,
         selection=cast(Selection, selection) if selection in get_args(Selection) else "auto",
         copied_once=of_models.get("skip_fan_out") is True,
@@ -128,7 +130,7 @@ def bring_in_rounds(first: T, looking: Looking[T], sctx: SparkrunContext) -> T:
                 if any(failure.final and failure.host for failure in now):
                     raise distribution_error(failures)
                 record_failures(now, failed)
-                failed.update({Attempt(REGISTRY, "", transfer.what): "" for transfer in transfers if transfer.refresh})
+                failed.update({Attempt(REGISTRY, "", transfer.what): "" for transfer in transfers if transfer.way == "pull"})
         try:
             seen = looking.again(failed)
         except HostUnreachableError as error:

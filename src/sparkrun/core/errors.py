@@ -95,8 +95,16 @@ class ModelMissingError(SparkrunError):
     """The model's files are not where the recipe says."""
 
 
+class NotCachedError(SparkrunError):
+    """No cache that was looked at holds what was named."""
+
+
 class ImageMissingError(SparkrunError):
     """A host lacks the image, and nothing can bring it there."""
+
+
+class BuildFailedError(SparkrunError):
+    """An image could not be built, or not be fetched anew."""
 
 
 class EngineMissingError(SparkrunError):

@@ -19,6 +19,13 @@ class ModelFacts(msgspec.Struct, frozen=True):
     mmproj_count: int = 0
     attention_heads: int | None = None
     kv_heads: int | None = None
+    config: str = ""
+    """The text of its ``config.json``; ``quant_config`` that of ``hf_quant_config.json``."""
+    quant_config: str = ""
+    weight_bytes: int | None = None
+    """The size of its safetensors files."""
+    gguf_head: bytes = b""
+    """The first bytes of a GGUF file."""
 
 
 class PortFacts(msgspec.Struct, frozen=True):
@@ -98,12 +105,16 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     hf_hub: str = ""
     """The folder in which models of the hub are kept."""
     hf_free_bytes: int | None = None
+    hf_cache_id: str = ""
+    """Which physical cache that is, for ``shared_caches.groups_of``; empty where that is unknown."""
     hardware: HostHardware = HostHardware()
     fabric: FabricFacts = FabricFacts()
     docker: DockerFacts = DockerFacts()
     engine_path: str | None = None
     embedded_python: str | None = None
     model: ModelFacts = ModelFacts()
+    tuning: dict[str, str] = {}
+    """Tuning configs in its sparkrun cache: SHA-256 in hex, by path below the engine's folder."""
     ports: dict[int, PortFacts] = {}
     workloads: tuple[WorkloadFacts, ...] = ()
 

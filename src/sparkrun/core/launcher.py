@@ -14,7 +14,7 @@ from sparkrun.core.approval import needs_approval, require_approval
 from sparkrun.core.backend_select import resolve_per_host_backends
 from sparkrun.core.cluster_status import State, Workload, join_workloads
 from sparkrun.core.context import SparkrunContext
-from sparkrun.core.distribution import Failed, bring_in_rounds, plan_launch
+from sparkrun.core.distribution import Failed, bring_in_rounds
 from sparkrun.core.errors import (
     AlreadyRunningError,
     LaunchFailedError,
@@ -23,11 +23,14 @@ from sparkrun.core.errors import (
 from sparkrun.core.events import Detail, Done, Note, Phase, Step, Warn
 from sparkrun.core.facts import HostFacts, WorkloadFacts
 from sparkrun.core.jobs import Job, ensure_cache_writable, job_of, remove_job, write_job
+from sparkrun.core.memory_check import known_model
 from sparkrun.core.observation import assume_request, observe_request, question_for
 from sparkrun.core.plan import LaunchPlan, RankPlan
-from sparkrun.core.planner import check_launchable
-from sparkrun.core.request import Request, refuse_findings, resolve_request, tell_findings
+from sparkrun.core.planner import check_launchable, check_preparable, refuse_gaps
+from sparkrun.core.preparing import build_images, plan_whole
+from sparkrun.core.request import NO_BUILDER, Request, refuse_findings, resolve_request, tell_findings
 from sparkrun.core.run_options import RunOptions
+from sparkrun.core.tuning_plans import sync_tuning
 from sparkrun.core.waiting import LaunchWait
 from sparkrun.orchestration.apply import Ledger, failure_text, undoing
 from sparkrun.orchestration.claims import Claims, claiming
@@ -54,11 +57,22 @@ class Launched(msgspec.Struct, frozen=True):
 
 def plan_inference(options: RunOptions, sctx: SparkrunContext) -> LaunchPlan:
     """What ``launch_inference`` would do. Looks at this machine only, unless ``options.probe``; changes nothing."""
+    request, facts = _resolve_and_look(options, sctx)
+    return plan_whole(request, facts, sctx)
+
+
+def plan_preparation(options: RunOptions, sctx: SparkrunContext) -> LaunchPlan:
+    """What ``prepare_inference`` would do: the same launch, as if nothing ran on the hosts."""
+    request, facts = _resolve_and_look(options, sctx)
+    return plan_whole(request, _idle(facts), sctx)
+
+
+def _resolve_and_look(options: RunOptions, sctx: SparkrunContext) -> tuple[Request, dict[str, HostFacts]]:
     request = _resolve(options, sctx, fetch=False)
     for action in needs_approval(request):
         sctx.emit(Note(f"would ask before running {action}"))
     facts = observe_request(request, sctx) if options.probe else assume_request(request, sctx)
-    return plan_launch(request, facts, sctx)
+    return known_model(request, facts, sctx, ask_hub=False), facts
 
 
 def _resolve(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) -> Request:
@@ -68,6 +82,69 @@ def _resolve(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) -> Requ
     question_for(request)  # a command that cannot be written has an error of its own
     refuse_findings(stopping)
     return request
+
+
+def prepare_inference(options: RunOptions, sctx: SparkrunContext) -> LaunchPlan:
+    """What ``launch_inference`` does before the launch: build the image, bring image, model and tuning configs. Returns what was done.
+
+    Neither claims the hosts nor minds what runs on them, so that it can be done while another model serves.
+    """
+    with _phase(sctx, 1, "Preparing"):
+        ensure_cache_writable(sctx.config.paths)
+        request = _resolve(options, sctx, fetch=True)
+        require_approval(request, sctx)
+        plan = _plan_idle(request, sctx)
+        _tell(plan, sctx)
+    done = plan
+    if not plan.builds:
+        sctx.emit(Phase(2, PHASES, "Building image", _nothing_built(request)))
+    else:
+        with _phase(sctx, 2, "Building image"):
+            request = build_images(plan, request, sctx)
+            done = _plan_idle(request, sctx)
+    arrived = _bring(done, request, sctx)
+    _sync_tuning(arrived, request, sctx)
+    return msgspec.structs.replace(arrived, builds=plan.builds, transfers=done.transfers)
+
+
+def _plan_idle(request: Request, sctx: SparkrunContext, failed: Failed | None = None) -> LaunchPlan:
+    """The launch as if nothing ran on the hosts, checked as far as that does not matter."""
+    facts = _idle(observe_request(request, sctx))
+    plan = plan_whole(request, facts, sctx, failed)
+    if failed is None:
+        check_preparable(plan, request, facts)
+    return plan
+
+
+def _idle(facts: dict[str, HostFacts]) -> dict[str, HostFacts]:
+    return {host: msgspec.structs.replace(seen, workloads=()) for host, seen in facts.items()}
+
+
+def _bring(plan: LaunchPlan, request: Request, sctx: SparkrunContext) -> LaunchPlan:
+    """Bring what is missing; the plan when all of it is there."""
+    if not plan.transfers:
+        sctx.emit(Phase(3, PHASES, "Distributing resources", "everything is in place"))
+        return plan
+    with _phase(sctx, 3, "Distributing resources"):
+        arrived = bring_in_rounds(plan, _IdleLooking(request, sctx), sctx)
+    refuse_gaps(arrived.gaps)
+    return arrived
+
+
+class _IdleLooking(NamedTuple):
+    """How hosts on which nothing is to be launched are looked at while things are brought to them."""
+
+    request: Request
+    sctx: SparkrunContext
+
+    def missing(self, seen: LaunchPlan) -> LaunchPlan:
+        return seen
+
+    def let_go(self) -> None:
+        """They are not held."""
+
+    def again(self, failed: Failed) -> LaunchPlan:
+        return _plan_idle(self.request, self.sctx, failed)
 
 
 def launch_inference(options: RunOptions, sctx: SparkrunContext, record: LaunchRecord | None = None) -> Launched:
@@ -84,8 +161,9 @@ def launch_inference(options: RunOptions, sctx: SparkrunContext, record: LaunchR
 
 
 class _Look(NamedTuple):
-    """What was seen on the hosts, what that makes of the request, and what runs of it already."""
+    """The request with what is known of its model, what was seen on the hosts, what that makes of it, and what runs of it already."""
 
+    request: Request
     facts: dict[str, HostFacts]
     plan: LaunchPlan
     running: Workload | None
@@ -102,17 +180,18 @@ def _launch_claimed(options: RunOptions, claims: Claims, record: LaunchRecord, s
         require_approval(request, sctx)
         sctx.emit(Step(1, 2, f"look at {', '.join(request.selection.hosts)}"))
         look = _look(request, claims, sctx, planning=Step(2, 2, "plan the launch"))
+        request = look.request
         record.facts, record.plan = look.facts, look.plan
     if not look.is_wanted(request):
         check_launchable(look.plan, request, look.facts, look.running)
         _tell(look.plan, sctx)
-        sctx.emit(Phase(2, PHASES, "Building image", "no builder"))
+        look, request = _built(look, request, claims, sctx)
         look = _distributed(look, request, claims, sctx)
     record.facts, record.plan = look.facts, look.plan
     if look.running and look.is_wanted(request):
         claims.release()
         return _use_existing(look.running, look.plan, request, record, sctx)
-    sctx.emit(Phase(4, PHASES, "Syncing tuning configs", "none"))
+    _sync_tuning(look.plan, request, sctx)
     if look.running:
         _take_down(look.running, request, sctx)
     write_job(_job(look, request, sctx), sctx.config.paths)
@@ -135,8 +214,37 @@ def _look(request: Request, claims: Claims, sctx: SparkrunContext, failed: Faile
     facts = observe_request(request, sctx, claims)
     if planning:
         sctx.emit(planning)
-    plan = plan_launch(request, facts, sctx, failed)
-    return _Look(facts, plan, _running_already(plan, facts))
+    request = known_model(request, facts, sctx, ask_hub=True)
+    plan = plan_whole(request, facts, sctx, failed)
+    return _Look(request, facts, plan, _running_already(plan, facts))
+
+
+def _built(look: _Look, request: Request, claims: Claims, sctx: SparkrunContext) -> tuple[_Look, Request]:
+    """Make what is to be made. That may take hours too, after which the ranks may have another head, which needs the image as well."""
+    if not look.plan.builds:
+        sctx.emit(Phase(2, PHASES, "Building image", _nothing_built(request)))
+        return look, request
+    with _phase(sctx, 2, "Building image"):
+        while look.plan.builds:
+            claims.release()
+            request = build_images(look.plan, request, sctx)
+            look = _look(request, claims, sctx)
+    if not look.is_wanted(request):
+        check_launchable(look.plan, request, look.facts, look.running)
+    return look, request
+
+
+def _nothing_built(request: Request) -> str:
+    return "no builder" if request.builder.plugin_name == NO_BUILDER else "nothing to build"
+
+
+def _sync_tuning(plan: LaunchPlan, request: Request, sctx: SparkrunContext) -> None:
+    tuning = plan.tuning
+    if tuning is None or not tuning.work:
+        sctx.emit(Phase(4, PHASES, "Syncing tuning configs", (tuning and tuning.skipped) or "nothing new"))
+        return
+    with _phase(sctx, 4, "Syncing tuning configs"):
+        sync_tuning(request, tuning, sctx)
 
 
 def _distributed(look: _Look, request: Request, claims: Claims, sctx: SparkrunContext) -> _Look:
@@ -273,6 +381,9 @@ def _use_existing(workload: Workload, plan: LaunchPlan, request: Request, record
 
 
 def _tell(plan: LaunchPlan, sctx: SparkrunContext) -> None:
+    if plan.memory:
+        for line in (plan.memory.line, *plan.memory.warnings):
+            sctx.emit(Note(line))
     for note in plan.notes:
         sctx.emit(Note(note))
     for warning in plan.warnings:

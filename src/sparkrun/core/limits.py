@@ -12,7 +12,7 @@ from sparkrun.core.errors import PlacementError
 from sparkrun.core.hardware import AcceleratorSpec, HostHardware
 from sparkrun.utils.text import did_you_mean
 
-CapOrigin = Literal["accelerator", "model", "cluster", "platform", "none"]
+CapOrigin = Literal["accelerator", "model", "cluster", "platform", "host", "none"]
 
 
 class PlatformMemory(msgspec.Struct, frozen=True):
@@ -97,9 +97,85 @@ class Fit(StrEnum):
 class MemoryExceededError(PlacementError):
     """A rank needs more memory than its accelerator may give. ``need`` and ``budget`` hold the numbers."""
 
-    def __init__(self, need: MemoryNeed, budget: MemoryBudget) -> None:
-        super().__init__(excess_text(need, budget), hint=_relief(need, budget))
+    def __init__(self, need: MemoryNeed, budget: MemoryBudget, *, hint: str | None = None) -> None:
+        super().__init__(excess_text(need, budget), hint=hint or _relief(need, budget))
         self.need, self.budget = need, budget
+
+
+class HostMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """The memory of a host whose accelerators share it, in GiB: what its ranks take together, and what is available there now."""
+
+    host: str
+    need_gib: float
+    available_gib: float
+    why: str = ""
+
+    @property
+    def short(self) -> bool:
+        """Whether it has less than it needs."""
+        return self.available_gib < self.need_gib
+
+    def __str__(self) -> str:
+        return f"{self.host}: needs {self.need_gib:.1f} GiB ({self.why}), {self.available_gib:.1f} available now"
+
+
+class HostMemoryError(PlacementError):
+    """A host has less memory available than its ranks take. ``hosts`` hold the numbers."""
+
+    def __init__(self, hosts: tuple[HostMemory, ...]) -> None:
+        hint = "stop what else runs there (sparkrun status), lower --gpu-mem or --max-model-len, or start it anyway with --force"
+        super().__init__("\n".join(map(str, hosts)), hint=hint)
+        self.hosts = hosts
+
+
+class MemoryVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a launch takes of each GPU against what it may take, on the GPU where that is tightest. Sizes are GiB, ``None`` is not known."""
+
+    fit: Fit
+    reason: str
+    need: MemoryNeed
+    budget: MemoryBudget
+    host: str = ""
+    allowed_gib: float | None = None
+    spare_gib: float | None = None
+    kv_space_gib: float | None = None
+    """What is left for the KV cache beside the weights."""
+    overhead_gib: float = 0.0
+    """What the engine itself takes besides, about."""
+    context: int | None = None
+    max_context_tokens: int | None = None
+    kv_dtype: str = ""
+    kv_label: str = ""
+    weights_source: str = ""
+    relief: str = ""
+    """What would make it fit."""
+    hosts: tuple[HostMemory, ...] = ()
+    """Hosts whose accelerators share the host's memory, as far as they were looked at."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """``FITS``, ``EXCEEDS`` or ``UNVERIFIED``."""
+        return "UNVERIFIED" if self.fit is Fit.UNKNOWN else self.fit.upper()
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        if self.fit is Fit.EXCEEDS:
+            return f"{self.word}: {self.reason}"
+        allowed = "" if self.allowed_gib is None else f" of {self.allowed_gib:.1f} allowed ({self.budget.why})"
+        return f"memory per GPU: {self.need}{allowed}: {self.word}" + (f", {self.reason}" if self.reason else "")
+
+    @property
+    def refused(self) -> bool:
+        """Whether a launch stops here, unless it is forced."""
+        return self.fit is Fit.EXCEEDS or any(host.short for host in self.hosts)
+
+    def refuse(self, *, spared: Iterable[str] = ()) -> None:
+        """Raise ``MemoryExceededError`` or ``HostMemoryError`` with both numbers. ``spared``: hosts on which memory becomes free first."""
+        refuse_excess(self.need, self.budget, hint=self.relief or None)
+        if short := tuple(host for host in self.hosts if host.short and host.host not in set(spared)):
+            raise HostMemoryError(short)
 
 
 class _Candidate(NamedTuple):
@@ -152,10 +228,10 @@ def judge_fit(need: MemoryNeed, budget: MemoryBudget) -> Fit:
     return Fit.FITS if total <= allowed else Fit.EXCEEDS
 
 
-def refuse_excess(need: MemoryNeed, budget: MemoryBudget) -> None:
-    """Raises ``MemoryExceededError`` with both numbers when the need is known to exceed the budget."""
+def refuse_excess(need: MemoryNeed, budget: MemoryBudget, *, hint: str | None = None) -> None:
+    """Raises ``MemoryExceededError`` with both numbers when the need is known to exceed the budget. ``hint`` is a better way out."""
     if judge_fit(need, budget) is Fit.EXCEEDS:
-        raise MemoryExceededError(need, budget)
+        raise MemoryExceededError(need, budget, hint=hint)
 
 
 def excess_text(need: MemoryNeed, budget: MemoryBudget) -> str:
@@ -177,6 +253,7 @@ _ORIGIN_WORDS: Mapping[CapOrigin, str] = {
     "model": "accelerator_memory_limits of the cluster",
     "cluster": "max_gpu_memory_utilization of the cluster",
     "platform": "the platform's cap",
+    "host": "the memory of the host, which has no accelerator",
     "none": "no cap",
 }
 

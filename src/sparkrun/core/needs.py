@@ -42,18 +42,6 @@ def find_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts
     return tuple(dict.fromkeys((*_image_needs(plan, request, facts), *_model_needs(plan, request, facts))))
 
 
-def find_needs_everywhere(request: Request, images: Mapping[str, str], facts: Mapping[str, HostFacts]) -> tuple[Need, ...]:
-    """What every host lacks, whether or not a rank would run there. ``images``: by host, the one it would run."""
-    found: list[Need] = []
-    for host, seen in facts.items():
-        image = images.get(host)
-        if image and _lacks_image(seen, image):
-            found.append(Need(host=host, item=Item("image", image)))
-        if request.model.kind == "hub" and _lacks_model(seen):
-            found.append(Need(host=host, item=model_item(request)))
-    return tuple(sorted(found, key=lambda need: need.item.kind))
-
-
 def model_item(request: Request) -> Item:
     """The model of a request."""
     return Item("model", request.model.text, request.model, request.recipe.model_revision or "")
@@ -64,7 +52,8 @@ def _image_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFac
         return
     head = facts[plan.head.host]
     head_id = _image_id(head, plan.head.image)
-    if head_id and plan.head.image and is_mutable(plan.head.image):
+    pulled = (head.host, plan.head.image) in request.built
+    if head_id and plan.head.image and is_mutable(plan.head.image) and not pulled:
         yield Need(host=head.host, item=Item("image", plan.head.image), required=False, refresh=True)
     for rank in plan.ranks:
         seen = facts[rank.host]
@@ -73,6 +62,9 @@ def _image_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFac
         other = rank.image == plan.head.image and head_id and _image_id(seen, rank.image) not in (None, head_id)
         if _lacks_image(seen, rank.image) or other:
             yield Need(host=rank.host, item=Item("image", rank.image), required=not other)
+    for host in plan.staged_hosts:
+        if plan.head.image and _lacks_image(facts[host], plan.head.image):
+            yield Need(host=host, item=Item("image", plan.head.image))
 
 
 def _model_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> Iterator[Need]:
@@ -81,6 +73,9 @@ def _model_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFac
     for rank in plan.ranks:
         if rank.needs_model and _lacks_model(facts[rank.host]):
             yield Need(host=rank.host, item=model_item(request), required=needs_files(rank, request))
+    for host in plan.staged_hosts:
+        if _lacks_model(facts[host]):
+            yield Need(host=host, item=model_item(request))
 
 
 def is_enabled(request: Request, part: str) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from sparkrun.core.builds import build_wish
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import HostUnreachableError
 from sparkrun.core.facts import HostFacts, Unreachable
-from sparkrun.core.request import Request
+from sparkrun.core.request import Request, refuse_shares_in, tuning_runtime
 from sparkrun.orchestration.claims import Claims
 from sparkrun.orchestration.observe import Question, observe_hosts
 from sparkrun.platforms import platforms
@@ -44,6 +45,7 @@ def _planned(facts: HostFacts, request: Request) -> HostFacts:
 def question_for(request: Request) -> Question:
     """What to look for. The serve port is that of the command for a host nobody has seen; what is wrong with it is raised now."""
     config, draft = request.draft_config, request.draft
+    refuse_shares_in(request, draft.text)
     first = request.runtime.first_port(config)
     home = request.cluster.cache_dir if request.cluster else None
     meeting = range(first, first + PORTS_TO_TRY) if len(request.selection.hosts) > 1 else ()
@@ -52,17 +54,24 @@ def question_for(request: Request) -> Question:
         engine=request.runtime.program,
         ports=tuple(dict.fromkeys((draft.port, *meeting))),
         images=wanted_images(request),
+        tuning=tuning_runtime(request),
         hf_home=home or "",
     )
 
 
 def wanted_images(request: Request) -> tuple[str, ...]:
     """Every image that a host of this request may be asked to run: which one is told once its hardware is known."""
-    recipe = request.recipe
     if not request.executor.uses_images:
         return ()
     if request.options.image:
         return (request.options.image,)
+    wishes = (build_wish(request, named) for named in _named_images(request))
+    return tuple(dict.fromkeys(image for wish in wishes for image in request.builder.candidates(wish)))
+
+
+def _named_images(request: Request) -> tuple[str, ...]:
+    """Every image that recipe or platform may mean."""
+    recipe = request.recipe
     named = (recipe.container, *(entry.image for entry in recipe.containers), *(entry.container for entry in recipe.overrides))
     found = [image for image in named if image]
     defaults = (platform.default_image(request.runtime.plugin_name) for platform in platforms())

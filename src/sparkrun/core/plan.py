@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from sparkrun.core.limits import MemoryVerdict
 from sparkrun.core.remote import ScriptCall
 from sparkrun.core.routes import Link
 
 PLAN_SCHEMA = "sparkrun.plan/1"
+S = TypeVar("S", bound="Stage")
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -24,6 +26,18 @@ class Mount(msgspec.Struct, frozen=True):
     target: str
     read_only: bool = False
     create: bool = False
+
+
+class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
+    """What a launch notes of the caches on a host, and clears away there, beside starting a rank. Paths may begin with ``~/``."""
+
+    hub: str = ""
+    """Folder of the hub's cache, and in it that of the model which is used."""
+    model_folder: str = ""
+    runtime_cache: str = ""
+    """The rank's own compile cache, and the folder of all of them, from which goes what was unused for so many days; 0 is never."""
+    runtime_caches: str = ""
+    max_age_days: float = 0
 
 
 class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +76,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Further labels of the container."""
     gated: bool = False
     """The engine waits inside its container until the launch opens the gate."""
+    upkeep: Upkeep = Upkeep()
     gate_timeout_s: int = 600
     """How long it waits there without a sign of the launch before it gives up."""
 
@@ -131,6 +146,23 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
     size_bytes: int | None = None
 
 
+class Build(Stage, frozen=True, kw_only=True):
+    """A stage that makes an image, or fetches it anew, before anything is brought. ``why`` is what asks for that."""
+
+    image: str
+    builder: str
+    why: str
+    onward: tuple[str, ...] = ()
+    """Hosts that get it afterwards from those that have it then."""
+    save_log: bool = False
+    """Whether its whole output is kept in ``<cache>/<builder>-builds`` of the control machine."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where the image is afterwards."""
+        return tuple(action.host for action in self.actions)
+
+
 class Transfer(Stage, frozen=True, kw_only=True):
     """A stage that brings an image or a model to hosts that lack it, before anything is launched.
 
@@ -169,6 +201,34 @@ class Transfer(Stage, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(action.host for action in (*self.actions, *(each for flow in self.flows for each in flow.actions))))
 
 
+class TuningPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Tuning configs of a launch. ``skipped`` says why none are copied."""
+
+    runtime: str
+    """Whose configs they are, as registries call it: ``vllm``, ``sglang``; empty for an engine without any."""
+    skipped: str | None = None
+    registry: str = ""
+    folder: str = ""
+    """Where they are on the control machine."""
+    copies: dict[str, str] = {}
+    """Files that come into it, by name, and where from."""
+    adopts: tuple[str, ...] = ()
+    """Files that are the registry's already, and are refreshed with it from now on."""
+    drops: tuple[str, ...] = ()
+    """Former copies that go."""
+    kept: tuple[str, ...] = ()
+    """Files that differ from the registry's because somebody edited them; they stay."""
+    files: tuple[str, ...] = ()
+    """Every file that hosts have afterwards."""
+    sends: tuple[Stage, ...] = ()
+    """How hosts that lack some get them: one stream for all that lack the same."""
+
+    @property
+    def work(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.copies or self.adopts or self.drops or self.sends)
+
+
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a host lacks and nothing can bring: the launch is refused. ``hint`` is the way out."""
 
@@ -204,13 +264,18 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     endpoint: str
     hosts: tuple[str, ...]
+    staged_hosts: tuple[str, ...] = ()
+    """Hosts that get image, model and tuning configs without having a rank."""
     assumed_hosts: tuple[str, ...] = ()
     """Hosts nobody looked at: what the plan says of them is assumed."""
     ranks: tuple[RankPlan, ...]
+    builds: tuple[Build, ...] = ()
+    """Images that are made first of all."""
     transfers: tuple[Transfer, ...] = ()
     """What hosts lack and get first, one after the other."""
     gaps: tuple[Gap, ...] = ()
     """What hosts lack and cannot get."""
+    tuning: TuningPlan | None = None
     stages: tuple[Stage, ...]
     ready: Watch | None = None
     post_exec: tuple[HostAction, ...] = ()
@@ -218,6 +283,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     post_commands: tuple[LocalCommand, ...] = ()
     stop_after_post: bool = False
     parallelism: dict[str, int] = {}
+    memory: MemoryVerdict | None = None
+    """What it takes of each GPU, and whether it may."""
     config: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -233,6 +300,7 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
         masked = msgspec.structs.replace(
             self,
             ranks=tuple(msgspec.structs.replace(rank, secret_env=dict.fromkeys(rank.secret_env, "***")) for rank in self.ranks),
+            builds=tuple(_masked_stage(build) for build in self.builds),
             transfers=tuple(_masked_transfer(transfer) for transfer in self.transfers),
             stages=tuple(_masked_stage(stage) for stage in self.stages),
             ready=msgspec.structs.replace(self.ready, call=self.ready.call.masked()) if self.ready else None,
@@ -275,5 +343,5 @@ def _masked_actions(actions: tuple[HostAction, ...]) -> tuple[HostAction, ...]:
     )
 
 
-def _masked_stage(stage: Stage) -> Stage:
+def _masked_stage(stage: S) -> S:
     return msgspec.structs.replace(stage, actions=_masked_actions(stage.actions))

@@ -14,6 +14,7 @@ from sparkrun.core.errors import DockerUnavailableError, ImageMissingError, Mode
 from sparkrun.core.fabric import FabricFacts
 from sparkrun.core.facts import HostFacts, PortFacts
 from sparkrun.core.hook_plans import plan_hooks, plan_post_commands, plan_post_exec
+from sparkrun.core.limits import unmatched_limits
 from sparkrun.core.model_source import ModelSource
 from sparkrun.core.placement import Conditions, host_states
 from sparkrun.core.plan import Gap, LaunchPlan, RankPlan, Watch
@@ -24,8 +25,6 @@ from sparkrun.orchestration.executor import JobLabels
 from sparkrun.platforms import assumption_note
 from sparkrun.runtimes.base import PlanContext
 
-PULLED = "docker-pull"
-"""The builder that builds nothing."""
 WATCH_SLACK_S = 30
 """What a watch may take beyond its stages' budgets before the control side gives up on it."""
 
@@ -64,14 +63,18 @@ def make_plan(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunCo
         port=decided.command.port,
         endpoint=decided.endpoint,
         hosts=decided.placement.hosts,
+        staged_hosts=tuple(host for host in facts if request.options.everywhere and host not in decided.placement.hosts),
         assumed_hosts=tuple(seen.host for seen in facts.values() if seen.assumed),
         ranks=tuple(_with_run_words(rank, request, labels[rank.rank]) for rank in ranks),
+        builds=decided.images.builds,
+        gaps=decided.images.gaps,
         stages=stages,
         ready=_ready_watch(decided, ranks[0]),
         post_exec=plan_post_exec(decided, ranks, sctx.config),
         post_commands=plan_post_commands(decided, ranks, sctx.config),
         stop_after_post=request.recipe.stop_after_post,
         parallelism=request.runtime.parallelism(decided.config),
+        memory=decided.memory,
         config={key: value for key, value in decided.config.values().items() if key != "api_key"},
         notes=tuple(dict.fromkeys(_notes(decided, ranks))),
         warnings=tuple(dict.fromkeys(_warnings(decided))),
@@ -80,25 +83,26 @@ def make_plan(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunCo
 
 
 def check_launchable(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts], replaced: Workload | None = None) -> None:
-    """Refuse, before anything starts, what is known to fail: a port in use, a cache that cannot be written, a model or an image that
-    is not there and that nothing brings. The port that ``replaced`` holds is free by then.
+    """Refuse, before anything starts, what is known to fail: too little memory (unless forced), a port in use, a cache that cannot be
+    written, a model or an image that is not there and that nothing brings. What ``replaced`` holds is free by then.
     """
+    if plan.memory and not request.options.force:
+        plan.memory.refuse(spared=replaced.hosts if replaced else ())
     for rank in plan.ranks:
-        seen = facts[rank.host]
-        if request.executor.uses_images and not seen.docker.usable:
-            raise DockerUnavailableError(f"{rank.host}: {seen.docker.reason or 'docker is not installed'}", hint=_docker_hint(seen))
-        if not seen.cache_writable:
-            hint = "make it writable, or set SPARKRUN_CACHE_DIR on that host"
-            raise StateError(f"{rank.host}: the cache folder {seen.cache_dir} is not writable", hint=hint)
-        if request.model.kind != "hub" and seen.model.path is None:
-            reason = seen.model.reason or "not found"
-            raise ModelMissingError(f"{rank.host}: model {request.recipe.model} is not there: {reason}", hint=_model_hint(request.model))
+        _check_host(rank.host, request, facts[rank.host])
         for port in rank.ports:
-            found = seen.ports.get(port)
+            found = facts[rank.host].ports.get(port)
             if found and found.busy and not (replaced and replaced.port == port and rank.host in replaced.hosts):
                 raise PortInUseError(
                     f"{rank.host}: port {port} is in use{_holder(found)}", hint="choose another with --port, or stop what holds it"
                 )
+    refuse_gaps(plan.gaps)
+
+
+def check_preparable(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> None:
+    """The same as far as what runs on the hosts does not matter: nothing is started yet."""
+    for host in plan.hosts:
+        _check_host(host, request, facts[host])
     refuse_gaps(plan.gaps)
 
 
@@ -111,6 +115,17 @@ def refuse_gaps(gaps: Sequence[Gap]) -> None:
         raise kind(gaps[0].text, hint=gaps[0].hint)
     hints = dict.fromkeys(gap.hint for gap in gaps)
     raise kind("hosts lack what nothing brings there:" + "".join(f"\n  {gap.text}" for gap in gaps), hint="\n  ".join(hints))
+
+
+def _check_host(host: str, request: Request, seen: HostFacts) -> None:
+    if request.executor.uses_images and not seen.docker.usable:
+        raise DockerUnavailableError(f"{host}: {seen.docker.reason or 'docker is not installed'}", hint=_docker_hint(seen))
+    if not seen.cache_writable:
+        hint = "make it writable, or set SPARKRUN_CACHE_DIR on that host"
+        raise StateError(f"{host}: the cache folder {seen.cache_dir} is not writable", hint=hint)
+    if request.model.kind != "hub" and seen.model.path is None:
+        reason = seen.model.reason or "not found"
+        raise ModelMissingError(f"{host}: model {request.recipe.model} is not there: {reason}", hint=_model_hint(request.model))
 
 
 def needs_files(rank: RankPlan, request: Request) -> bool:
@@ -153,6 +168,9 @@ def _notes(decided: Decided, ranks: tuple[RankPlan, ...]) -> Iterator[str]:
         yield request.cluster.scheduler_hint
     if len(request.selection.hosts) > len(decided.placement.hosts):
         yield f"placed on {', '.join(decided.placement.hosts)}: {decided.placement.reason}"
+    if request.options.image and request.recipe.builder not in (None, request.builder.plugin_name):
+        yield f"--image names the image: the builder '{request.recipe.builder}' has nothing to do"
+    yield from decided.images.notes
     yield from (str(verdict) for verdict in decided.verdicts)
     yield from decided.command.notes
     yield from (note for rank in ranks for note in rank.why)
@@ -170,9 +188,16 @@ def _warnings(decided: Decided) -> Iterator[str]:
         if not seen.assumed:
             yield from decided.platform(host).validate_host(msgspec.structs.replace(seen, fabric=FabricFacts()) if alone else seen)
     yield from _shared_gpus(decided)
-    builder = decided.request.recipe.builder
-    if builder not in (None, PULLED):
-        yield f"the builder '{builder}' is not built in: its image has to exist already, on the hosts or where docker pulls from"
+    yield from decided.images.warnings
+    yield from _idle_limits(decided)
+
+
+def _idle_limits(decided: Decided) -> Iterator[str]:
+    """Limits of the cluster for accelerators that none of its hosts has; a cluster that has its hardware saved tells that itself."""
+    cluster = decided.request.cluster
+    if cluster and not cluster.hardware:
+        seen = [hardware for hardware in decided.hardware.values() if not hardware.assumed]
+        yield from unmatched_limits(cluster.accelerator_memory_limits, seen)
 
 
 def _shared_gpus(decided: Decided) -> Iterator[str]:

@@ -10,8 +10,9 @@ import msgspec
 from sparkrun.core.decisions import Decided, user_env
 from sparkrun.core.facts import HostFacts
 from sparkrun.core.hardware import DEVICE_ACCESS, HostHardware
-from sparkrun.core.plan import Mount, RankPlan
+from sparkrun.core.plan import Mount, RankPlan, Upkeep
 from sparkrun.core.secret_names import split_secrets
+from sparkrun.models.files import repo_folder
 from sparkrun.orchestration.executor import JobLabels
 from sparkrun.orchestration.primitives import merge_env
 from sparkrun.runtimes.environment import LaunchFields, render_recipe_env
@@ -21,6 +22,8 @@ from sparkrun.runtimes.runtime_cache import CONTAINER_CACHE, CacheKey, CacheSett
 
 HF_CACHE = "~/.cache/huggingface"
 """Where a host keeps models when it does not say otherwise."""
+SPARKRUN_CACHE = "~/.cache/sparkrun"
+"""Where it keeps everything else."""
 
 
 def plan_ranks(decided: Decided) -> tuple[RankPlan, ...]:
@@ -68,6 +71,7 @@ def workload_digest(decided: Decided) -> str:
         request.executor.plugin_name,
         request.executor_config,
         (request.options.executor_args, request.options.labels, request.options.rootful),
+        sorted(set(decided.images.by_host.values())),
         (recipe.mods, recipe.pre_exec, recipe.post_exec, recipe.post_commands),
     )
     return hashlib.sha256(msgspec.json.encode(made_from, order="deterministic")).hexdigest()[:16]
@@ -93,6 +97,7 @@ def _rank_plan(decided: Decided, rank: RankContext, collective: Mapping[str, str
         needs_model=request.runtime.needs_model(rank),
         ports=request.runtime.rank_ports(context, decided.command),
         why=command.notes,
+        upkeep=_upkeep(decided, facts, cache),
     )
     return _in_container(plan, decided, rank, cache) if request.executor.uses_images else plan
 
@@ -108,11 +113,12 @@ def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: Ru
     request, facts = decided.request, decided.facts[rank.host]
     context = decided.context(rank)
     hardware = decided.hardware[rank.host]
-    mounts = (*_model_mounts(decided, facts), *([cache.mount] if cache else []), *request.runtime.get_extra_volumes(context))
+    cached = (cache.mount,) if cache else ()
+    own = request.runtime.get_extra_volumes(context)
     return msgspec.structs.replace(
         plan,
         removes=tuple(_left_of(decided, facts, plan.name)),
-        mounts=mounts,
+        mounts=(*_model_mounts(decided, facts), *cached, *_tuning_mounts(decided, facts), *own),
         gpu_vendor=hardware.vendor,
         gpu_access_mode=_gpu_access(hardware, facts),
         rootful=request.options.rootful,
@@ -181,16 +187,39 @@ def _runtime_cache(decided: Decided, facts: HostFacts, image: str | None) -> Run
     key = CacheKey(family=request.runtime.family, model=request.recipe.model, image=image or "")
     if request.runtime.cache_by_image:
         settings = msgspec.structs.replace(settings, key_by_image=True)
-    return plan_runtime_cache(settings, key, request.runtime.cache_variables, facts.cache_dir or "~/.cache/sparkrun")
+    return plan_runtime_cache(settings, key, request.runtime.cache_variables, facts.cache_dir or SPARKRUN_CACHE)
 
 
 def _cache_settings(decided: Decided) -> CacheSettings:
     recipe, cluster = decided.request.recipe, decided.request.cluster
     if decided.request.options.runtime_cache is False:
         return CacheSettings(enabled=False)
-    if recipe.runtime_cache is None and cluster:
+    if recipe.runtime_cache is not None:
+        return cache_settings(recipe.runtime_cache, recipe.where("runtime_cache"))
+    if cluster and cluster.runtime_cache is not None:
         return cache_settings(cluster.runtime_cache, f"cluster {cluster.name}")
-    return cache_settings(recipe.runtime_cache, recipe.where("runtime_cache"))
+    return cache_settings(decided.request.user_runtime_cache, "config.yaml")
+
+
+def _upkeep(decided: Decided, facts: HostFacts, cache: RuntimeCache | None) -> Upkeep:
+    model = decided.request.model
+    folder = repo_folder(model.repo) if model.repo and facts.hf_hub else ""
+    if cache is None:
+        return Upkeep(hub=facts.hf_hub, model_folder=folder)
+    return Upkeep(
+        hub=facts.hf_hub,
+        model_folder=folder,
+        runtime_cache=cache.host_dir,
+        runtime_caches=cache.root,
+        max_age_days=cache.max_age_days,
+    )
+
+
+def _tuning_mounts(decided: Decided, facts: HostFacts) -> Iterator[Mount]:
+    """The host's own tuning configs, where there is one. The folder is made, so that configs which did not arrive stop no launch."""
+    runtime = decided.request.runtime
+    if runtime.tuning and facts.tuning:
+        yield Mount(f"{facts.cache_dir or SPARKRUN_CACHE}/tuning/{runtime.family}", runtime.tuning.target, create=True)
 
 
 def _model_mounts(decided: Decided, facts: HostFacts) -> Iterator[Mount]:

@@ -8,10 +8,11 @@ from typing import Literal, cast, get_args
 
 import msgspec
 
+from sparkrun.builders.base import BuilderPlugin
 from sparkrun.core.bootstrap import Plugins
 from sparkrun.core.cluster_manager import Cluster, cluster_env
 from sparkrun.core.context import SparkrunContext
-from sparkrun.core.effective import EffectiveConfig, Tiers, build_effective, parse_overrides
+from sparkrun.core.effective import EffectiveConfig, Tiers, parse_overrides
 from sparkrun.core.errors import HostsError, RecipeError, UsageError
 from sparkrun.core.events import Detail, Note, Warn
 from sparkrun.core.facts import HostFacts
@@ -21,6 +22,7 @@ from sparkrun.core.mods import FoundMod, ModNotFoundError, find_mods, untrusted_
 from sparkrun.core.readiness import Readiness, resolve_readiness
 from sparkrun.core.recipe import Finding, Recipe, runtime_in_force
 from sparkrun.core.recipe.checks.environment import FABRIC_ENV
+from sparkrun.core.recipe.keys import CONSUMED
 from sparkrun.core.recipe.knowledge import Surroundings
 from sparkrun.core.recipe.memory import SHARES, fraction_problem, takes_gib
 from sparkrun.core.recipe.schema import ConditionalOverride, Values
@@ -32,14 +34,18 @@ from sparkrun.core.scheduler import Scheduler, SchedulerLayers, resolve_schedule
 from sparkrun.core.surroundings import surroundings_of
 from sparkrun.core.trust import TrustVerdict, check_mounts, recipe_trust, refuse_untrusted
 from sparkrun.core.values import ConfigValue
+from sparkrun.models.vram.find import ModelAnswer
 from sparkrun.orchestration.executor import Executor, ExecutorConfig, ExecutorLayers, resolve_executor, resolve_executor_config
 from sparkrun.runtimes.base import RuntimePlugin
 from sparkrun.runtimes.commands import Command, CommandContext
 from sparkrun.runtimes.images import check_host_images
+from sparkrun.runtimes.memory_wish import shares_in
 from sparkrun.utils.text import did_you_mean
 
 MissingMounts = Literal["fail", "warn", "ignore"]
 MANAGED = "managed-comm-env"
+NO_BUILDER = "docker-pull"
+"""Who brings images where nobody builds them."""
 TOLD_ONLY = frozenset({"duplicate-key"})
 """Errors of a recipe that its author has to mend, and that do not keep it from running."""
 
@@ -62,7 +68,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Mods of a registry that is not trusted, to be asked for even where the recipe is."""
     mods: tuple[FoundMod, ...] = ()
     user_defaults: Values = {}
+    builder: BuilderPlugin
+    builder_options: Values = {}
+    """What the builder reads of the command line, of ``config.yaml`` and of the recipe."""
+    built: frozenset[tuple[str, str]] = frozenset()
+    """Host and image of every build of this launch that is done."""
+    user_runtime_cache: Values | bool | None = None
+    """``runtime_cache`` of config.yaml."""
     cluster_env: dict[str, str] = {}
+    model_answer: ModelAnswer | None = None
+    """What is known of the model beyond what hosts tell, once that was asked."""
     missing_mounts: MissingMounts = "fail"
     """What a mount whose source is missing on a host does to the launch."""
 
@@ -94,9 +109,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             platform=platform or {},
             runtime=self.runtime.defaults,
         )
-        config = build_effective(self.recipe, tiers)
-        spelt = self.runtime.settings_in_command(self.recipe, config)
-        return config.with_values(spelt) if spelt else config
+        return self.runtime.configuration(self.recipe, tiers)
 
 
 def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) -> Request:
@@ -121,10 +134,11 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
     check_mounts(recipe)
     mods = find_mods(recipe, context.manager) if fetch else _mods_here(recipe, sctx)
     user_defaults = sctx.config.mapping("defaults.runtimes").get(runtime.plugin_name)
+    builder = plugins.builder(_builder_name(options, recipe, runtime, executor))
     request = Request(
         options=options,
         recipe=recipe,
-        surroundings=surroundings_of(recipe.runtime, sctx.config, plugins),
+        surroundings=surroundings_of(recipe, sctx.config, plugins),
         model=parse_model(recipe.model),
         runtime=runtime,
         executor=executor,
@@ -136,6 +150,9 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
         mods=mods,
         untrusted_mods=untrusted_mods(mods, context.manager),
         user_defaults=user_defaults if isinstance(user_defaults, dict) else {},
+        builder=builder,
+        builder_options=_builder_options(builder, options, recipe, sctx),
+        user_runtime_cache=_user_runtime_cache(sctx),
         cluster_env=cluster_env(cluster, sctx.config) if cluster else {},
         missing_mounts=_missing_mounts(sctx),
     )
@@ -143,6 +160,11 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
     _refuse_unwaited_hooks(request)
     _refuse_memory_in_gib(request)
     return request
+
+
+def tuning_runtime(request: Request) -> str:
+    """The runtime whose configs a launch uses, as registries call it; empty when its engine has none."""
+    return request.runtime.family if request.runtime.tuning and request.executor.uses_images else ""
 
 
 def tell_findings(request: Request, sctx: SparkrunContext) -> tuple[Finding, ...]:
@@ -156,7 +178,7 @@ def tell_findings(request: Request, sctx: SparkrunContext) -> tuple[Finding, ...
         sctx.emit(Detail(_finding_text(finding)) if finding.severity == "suggestion" else Warn(_finding_text(finding)))
     for warning in request.cluster.warnings if request.cluster else ():
         sctx.emit(Warn(warning))
-    for warning in executor_warnings(request):
+    for warning in (*executor_warnings(request), *builder_warnings(request, sctx)):
         sctx.emit(Warn(warning))
     return stopping
 
@@ -195,9 +217,39 @@ def executor_warnings(request: Request) -> Iterator[str]:
         yield f"executor_config.{key} means nothing to the executor '{request.executor.plugin_name}'" + (f"; {hint}" if hint else "")
 
 
+def builder_warnings(request: Request, sctx: SparkrunContext) -> Iterator[str]:
+    """Options in ``config.yaml`` that the builder does not read."""
+    name, known = request.builder.plugin_name, request.builder.knowledge.options
+    for key in sctx.config.mapping(f"defaults.builders.{name}"):
+        if key not in known:
+            hint = did_you_mean(key, sorted(known)) or f"it reads {', '.join(sorted(known)) or 'none'}"
+            yield f"{sctx.config.paths.config_file}: defaults.builders.{name}.{key} means nothing to the builder '{name}'; {hint}"
+
+
 def _finding_text(finding: Finding) -> str:
     text = f"{finding.where}: {finding.message}" if finding.where else finding.message
     return f"{text} ({finding.fix})" if finding.fix and finding.severity != "error" else text
+
+
+def _builder_name(options: RunOptions, recipe: Recipe, runtime: RuntimePlugin, executor: Executor) -> str:
+    """An image that the user names is used as it is; without images there is nothing to build."""
+    if options.image or not executor.uses_images:
+        return NO_BUILDER
+    return recipe.builder or runtime.default_builder or NO_BUILDER
+
+
+def _builder_options(builder: BuilderPlugin, options: RunOptions, recipe: Recipe, sctx: SparkrunContext) -> Values:
+    """Lowest first: the recipe, ``config.yaml``, the command line."""
+    own = sctx.config.mapping(f"defaults.builders.{builder.plugin_name}")
+    shared = CONSUMED & builder.knowledge.options
+    tiers: tuple[tuple[Values, frozenset[str]], ...] = (
+        (recipe.defaults, shared),
+        (recipe.builder_config, builder.knowledge.options),
+        (sctx.config.mapping("defaults"), shared),
+        (own, builder.knowledge.options),
+        (parse_overrides(options.overrides), shared),
+    )
+    return {key: values[key] for values, read in tiers for key in read if key in values}
 
 
 def _executor_layers(
@@ -234,6 +286,11 @@ def _scheduler(options: RunOptions, recipe: Recipe, cluster: Cluster | None, plu
     return resolve_scheduler(layers, plugins.scheduler)
 
 
+def _user_runtime_cache(sctx: SparkrunContext) -> Values | bool | None:
+    value = sctx.config.get("runtime_cache")
+    return value if isinstance(value, bool) else sctx.config.mapping("runtime_cache") or None
+
+
 def _missing_mounts(sctx: SparkrunContext) -> MissingMounts:
     said = sctx.config.text("mounts.missing_source", "fail")
     return cast("MissingMounts", said) if said in get_args(MissingMounts) else "fail"
@@ -267,6 +324,13 @@ def _refuse_unwaited_hooks(request: Request) -> None:
             f"--no-ready-wait and the recipe's {', '.join(after)} exclude each other: they run once it answers",
             hint="leave --no-ready-wait out, or take them out of the recipe",
         )
+
+
+def refuse_shares_in(request: Request, command: str) -> None:
+    """The same in the words of the finished command, those behind ``--`` among them. Raises ``UsageError``."""
+    for key, value in shares_in(request.runtime, command).items():
+        if problem := fraction_problem(key, value, PLAIN_SURROUNDINGS.memory_gib):
+            raise UsageError(problem, hint="give a fraction between 0 and 1")
 
 
 def _refuse_unsupported(request: Request) -> None:

@@ -42,7 +42,13 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Further words for ``docker run``, just before the image."""
     trust: bool = False
     """Let the recipe's hooks and host settings run this once."""
+    rebuild: bool | None = None
+    """Make or fetch the image anew, or do not; ``None`` leaves it to the options of the builder."""
+    sync_tuning: bool = True
+    """Bring the tuning configs of the recipe's registry to the hosts."""
     executor_config: dict[str, ConfigValue] = {}
+    everywhere: bool = False
+    """Bring image, model and tuning configs to every host that is given, not only to those with a rank."""
     transfer_mode: TransferMode | None = None
     """How images and models come to hosts; ``None`` leaves it to the cluster."""
     ensure: bool = False
@@ -55,5 +61,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Leave what a failed launch started, to look at it."""
     collect_diagnostics: str | None = None
     """A file, which must not exist, for everything about this launch: plan, facts, events, the last lines of each rank."""
+    force: bool = False
+    """Start it although memory says that it does not fit."""
+    auto_detect: bool = True
+    """Read the model's own files, here and on the hub, for the memory that it takes; without, only the recipe's metadata counts."""
     probe: bool = False
     """For a plan: look at the hosts, read-only, instead of assuming."""

@@ -22,6 +22,9 @@ ActionPlace = Literal["every container", "the head container", "this machine"]
 IPC_MODES = ("none", "private", "shareable")
 """What ``executor_config.ipc`` of an untrusted recipe may be: none of them shares memory with the host."""
 
+BUILD_SOURCE = ("repo", "ref", "smoke_test")
+"""What of ``builder_config`` decides which program builds an image on a host, or what runs in it before a launch."""
+
 DENIED_MOUNTS = ("/etc", "/boot", "/proc", "/sys", "/dev", "/root", "/run", "/var/run", "/var/lib/docker")
 """Folders of a host that no recipe may mount, nor anything below them."""
 
@@ -164,6 +167,7 @@ def _refused(recipe: Recipe) -> Iterator[tuple[KeyPath, str]]:
             yield ("executor_config", key), why
     if recipe.executor not in (None, "docker"):
         yield ("executor",), f"must be docker, not {recipe.executor}"
+    yield from ((("builder_config", key), "is only for trusted recipes") for key in BUILD_SOURCE if key in recipe.builder_config)
     if recipe.cluster_config:
         yield ("cluster_config",), "is only for trusted recipes"
     if isinstance(recipe.runtime_cache, dict) and recipe.runtime_cache.get("dir"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -47,6 +48,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     image_for: Mapping[str, str] = {}
     """By host, the image it will run: it can fetch a model where the host itself has no program for that."""
     token: str = ""
+    endpoint: str = ""
+    """Address of the hub, where it is another than the usual one."""
     streams: int = 2
     selection: Selection = "auto"
     copied_once: bool = False
@@ -328,7 +331,7 @@ def _fetch(view: _View, hosts: Sequence[str]) -> Transfer | None:
         return None
     what, names = view.item.what, ", ".join(host or "this machine" for host in on)
     onward = tuple(host for host in wanted if host not in on)
-    why = "; ".join(filter(None, (_mode_text(view), "nobody here has it", f"{', '.join(onward)} get it from there" if onward else "")))
+    why = "; ".join(filter(None, (_mode_text(view), "nobody here has it", f"then handed on to {', '.join(onward)}" if onward else "")))
     if view.item.kind == "image":
         actions, title = tuple(pull_action(host, what) for host in on), f"image {what} on {names} (docker pull)"
     else:
@@ -360,7 +363,16 @@ def _download(view: _View, host: str) -> HostAction:
     seen = view.facts_of(host)
     assert seen is not None
     assert view.item.model is not None
-    fetch = Fetch(view.item.model, view.item.revision, view.rules.image_for.get(host, ""), view.rules.token)
+    fetch = Fetch(
+        view.item.model,
+        view.item.revision,
+        view.rules.image_for.get(host, ""),
+        view.rules.token,
+        # This interpreter exists on this machine only, and has the client.
+        sys.executable if host == HERE or host in view.stocks.own else "",
+        view.rules.selection,
+        view.rules.endpoint,
+    )
     return download_action(host, seen.hf_hub, fetch)
 
 

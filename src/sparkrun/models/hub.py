@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sparkrun.core.model_source import ModelSource
 from sparkrun.core.plan import HostAction
 from sparkrun.core.remote import Params, ScriptCall
-from sparkrun.models.files import Entry, HubFile, link_lines, patterns_of
+from sparkrun.models.files import ALTERNATIVE_WEIGHTS, Entry, HubFile, Selection, link_lines, patterns_of
 
 
 def receive_action(host: str, hub: str, repo: str, entries: Iterable[Entry]) -> HostAction:
@@ -40,6 +40,11 @@ class Fetch(NamedTuple):
     revision: str = ""
     image: str = ""
     token: str = ""
+    python: str = ""
+    """A python there that has the hub's client."""
+    selection: Selection = "auto"
+    endpoint: str = ""
+    """Address of the hub, where it is another than the usual one."""
 
 
 def download_action(host: str, hub: str, fetch: Fetch) -> HostAction:
@@ -50,7 +55,10 @@ def download_action(host: str, hub: str, fetch: Fetch) -> HostAction:
         "REPO": model.repo or model.text,
         "REVISION": fetch.revision,
         "PATTERNS": patterns_of(model),
+        "IGNORED": ALTERNATIVE_WEIGHTS if fetch.selection != "all" else (),
         "IMAGE": fetch.image,
+        "PYTHON": fetch.python,
+        "ENDPOINT": fetch.endpoint,
         "LIFELINE": "1",
     }
     call = ScriptCall("hub_download", params, {"TOKEN": fetch.token} if fetch.token else {})

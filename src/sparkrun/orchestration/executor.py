@@ -140,6 +140,18 @@ class Executor(SparkrunPlugin):
         return tuple(key for key in config if key not in self.config_keys)
 
 
+def upkeep_params(rank: RankPlan) -> dict[str, str]:
+    """Parameters of a start script for the caches that the rank uses (``upkeep.sh``)."""
+    upkeep = rank.upkeep
+    return {
+        "HUB": upkeep.hub,
+        "MODEL_FOLDER": upkeep.model_folder,
+        "RUNTIME_CACHE": upkeep.runtime_cache,
+        "RUNTIME_CACHES": upkeep.runtime_caches,
+        "PRUNE_MINUTES": str(round(upkeep.max_age_days * 24 * 60)),
+    }
+
+
 class ExecutorLayers(msgspec.Struct, frozen=True):
     """Who may name an executor, strongest first."""
 

@@ -10,7 +10,7 @@ import msgspec
 
 from sparkrun.core.plan import RankPlan
 from sparkrun.core.remote import ScriptCall
-from sparkrun.orchestration.executor import EVIDENCE_LINES, Executor, ExecutorConfig, JobLabels, LogView
+from sparkrun.orchestration.executor import EVIDENCE_LINES, Executor, ExecutorConfig, JobLabels, LogView, upkeep_params
 
 _PLACES = {
     "working_dir": "WORKING_DIR",
@@ -51,6 +51,7 @@ class LocalExecutor(Executor):
             "ENVS": _pairs(rank.env),
             "ALLOCATIONS": _allocations(rank),
             "LABELS": msgspec.json.encode(labels).decode(),
+            **upkeep_params(rank),
         }
         params |= {_PLACES[key]: str(value) for key, value in config.items() if key in _PLACES and value is not None}
         return ScriptCall("local_start", params, {"SECRET_ENVS": _pairs(rank.secret_env)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Iterable
 
@@ -31,6 +32,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     engine: str = ""
     ports: tuple[int, ...] = ()
     images: tuple[str, ...] = ()
+    tuning: str = ""
+    """The engine whose tuning configs count, as registries call it."""
     hf_home: str = ""
     """Where hosts keep models, when it is not for them to say."""
 
@@ -49,6 +52,11 @@ def observe_hosts(
 
 def _patient(call: ScriptCall) -> ScriptCall:
     return msgspec.structs.replace(call, connect_timeout_s=CONNECT_TIMEOUT_S)
+
+
+def unreachable_of(result: RemoteResult) -> Unreachable:
+    """A host that could not be asked, and why."""
+    return Unreachable(result.host, failure_text(result), failure_hint(result))
 
 
 def observe_here(question: Question, runner: HostRunner) -> HostFacts | Unreachable:
@@ -70,6 +78,7 @@ def _look(question: Question, python: str) -> ScriptCall:
             "MODEL": question.model,
             "ENGINE": question.engine,
             "PYTHON": python,
+            "TUNING": question.tuning,
             "HF_HOME_OVERRIDE": question.hf_home,
         },
     )
@@ -77,7 +86,7 @@ def _look(question: Question, python: str) -> ScriptCall:
 
 def _facts(result: RemoteResult, question: Question) -> HostFacts | Unreachable:
     if not result.ok:
-        return Unreachable(result.host, failure_text(result), failure_hint(result))
+        return unreachable_of(result)
     answers = parse_answers(result.stdout)
     if not answers.section("HOST").complete:
         return Unreachable(result.host, "the look at the host was cut off")
@@ -96,12 +105,14 @@ def _facts(result: RemoteResult, question: Question) -> HostFacts | Unreachable:
         hf_cache=host.text("HF_CACHE") or "",
         hf_hub=host.text("HF_HUB_CACHE") or "",
         hf_free_bytes=_kib(host, "HF_CACHE_FREE_KIB"),
+        hf_cache_id=host.text("HF_CACHE_ID") or "",
         hardware=_hardware(answers.section("ACCEL"), host),
         fabric=parse_fabric(answers.section("FABRIC")),
         docker=_docker(answers.section("DOCKER")),
         engine_path=engine.text("ENGINE_PATH") or None,
         embedded_python=engine.text("EMBEDDED_PYTHON") or None,
         model=_model(answers.section("MODEL")),
+        tuning=dict(_tuning_file(line) for line in answers.section("TUNING").all("FILE")),
         ports=_ports(answers.section("PORTS"), question.ports),
         workloads=tuple(_workload(result.host, section.text("EXECUTOR") or LOCAL, section) for section in answers.sections("WORKLOAD")),
     )
@@ -146,6 +157,11 @@ def _image(line: str) -> tuple[str, ImageFacts]:
     return name, ImageFacts(made, arch, int(size) if size.isdecimal() else None)
 
 
+def _tuning_file(line: str) -> tuple[str, str]:
+    sha256, _blank, name = line.partition(" ")
+    return name, sha256
+
+
 def _model(section: Section) -> ModelFacts:
     return ModelFacts(
         kind=section.text("MODEL_KIND") or "none",
@@ -156,7 +172,18 @@ def _model(section: Section) -> ModelFacts:
         mmproj_count=section.number("MMPROJ_COUNT") or 0,
         attention_heads=section.number("MODEL_ATTENTION_HEADS"),
         kv_heads=section.number("MODEL_KV_HEADS"),
+        config=section.text("MODEL_CONFIG") or "",
+        quant_config=section.text("MODEL_QUANT_CONFIG") or "",
+        weight_bytes=section.number("MODEL_WEIGHT_BYTES"),
+        gguf_head=_bytes(section.text("MODEL_GGUF_HEAD") or ""),
     )
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return b""
 
 
 def _ports(section: Section, ports: Iterable[int]) -> dict[int, PortFacts]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from sparkrun.core.effective import EffectiveConfig
+from sparkrun.core.effective import EffectiveConfig, Tiers, build_effective
 from sparkrun.core.flags import FlagMap
 from sparkrun.core.placement import NodeCount, NodeWish, node_rule, required_nodes, world_size
 from sparkrun.core.plan import Mount, Stage
@@ -19,7 +19,7 @@ from sparkrun.core.values import value_text
 from sparkrun.orchestration.executor import Executor
 from sparkrun.runtimes.commands import Command, CommandContext, Draft, RankCommand, build_command
 from sparkrun.runtimes.engine_calls import engine_call, literals
-from sparkrun.runtimes.environment import MODEL_CACHE, RuntimeEnv
+from sparkrun.runtimes.environment import MODEL_CACHE, RuntimeEnv, TuningMount
 from sparkrun.runtimes.images import ImageChoice, choose_image
 from sparkrun.runtimes.inference import Inference, PoolingFlag, inference_of
 from sparkrun.runtimes.known_flags import read_known_flags
@@ -76,15 +76,23 @@ class RuntimePlugin(SparkrunPlugin):
     env: ClassVar[RuntimeEnv] = RuntimeEnv()
     cache_variables: ClassVar[dict[str, str]] = {"XDG_CACHE_HOME": ""}
     """Variables of the compile cache, with the folder of each below the mount (``runtime_cache.plan_runtime_cache``)."""
+    tuning: ClassVar[TuningMount | None] = None
+    """Where its engine reads tuning configs, if it does."""
     cache_by_image: ClassVar[bool] = False
     """Whether compiled kernels fit only the image that made them."""
     takes_host_images: ClassVar[bool] = False
     """Whether ``containers:`` may give each host an image of its own."""
     splits_heads: ClassVar[bool] = True
     """Whether ranks of tensor parallelism share out the attention heads, so that their number has to divide them."""
+    default_builder: ClassVar[str | None] = None
+    """The builder of its images when a recipe names none."""
     max_nodes: ClassVar[int | None] = None
     runs_on_cpu: ClassVar[bool] = False
     """Whether a host without accelerators can serve with it."""
+    claims_memory: ClassVar[bool] = False
+    """Whether it takes all of ``gpu_memory_utilization`` when it starts, and gives up where so much is not free."""
+    overhead_gib: ClassVar[float] = 2.0
+    """What it takes on each GPU beside weights and KV cache, about: its context, captured graphs, room for activations. A rule of thumb."""
     deprecation: ClassVar[str | None] = None
     """What to use instead, told at each launch."""
 
@@ -125,6 +133,12 @@ class RuntimePlugin(SparkrunPlugin):
             for key, value in literals(call, self.flag_map, DECISIVE).items()
             if config.origin(key) not in overridden and value_text(config.get(key)) != value
         }
+
+    def configuration(self, recipe: Recipe, tiers: Tiers) -> EffectiveConfig:
+        """The configuration chain with what the recipe's command itself spells out."""
+        config = build_effective(recipe, tiers)
+        spelt = self.settings_in_command(recipe, config)
+        return config.with_values(spelt) if spelt else config
 
     def world_size(self, config: EffectiveConfig) -> int:
         """How many ranks the parallelism asks for."""
@@ -211,8 +225,8 @@ class RuntimePlugin(SparkrunPlugin):
 
     def get_container_env(self, ctx: CommandContext) -> dict[str, str]:
         """Variables that hold paths of the container, so nobody's own values may beat them."""
-        del ctx
-        return {**MODEL_CACHE, **self.env.container}
+        tuned = self.tuning.env if self.tuning and ctx.facts.tuning else {}
+        return {**MODEL_CACHE, **self.env.container, **tuned}
 
     def get_extra_volumes(self, ctx: CommandContext) -> tuple[Mount, ...]:
         """Mounts beside the model cache and the compile cache."""

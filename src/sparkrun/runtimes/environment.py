@@ -36,6 +36,13 @@ class RuntimeEnv(msgspec.Struct, frozen=True, kw_only=True):
         return {**self.common, **self.cluster, **own}
 
 
+class TuningMount(msgspec.Struct, frozen=True):
+    """Where an engine finds tuning configs in its container, and the variables that tell it."""
+
+    target: str
+    env: Mapping[str, str]
+
+
 class LaunchFields(msgspec.Struct, frozen=True, kw_only=True):
     """What ``{launch.FIELD}`` stands for on one host."""
 

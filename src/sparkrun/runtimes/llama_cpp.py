@@ -61,6 +61,7 @@ class LlamaCppRuntime(RuntimePlugin):
     rank_flags: ClassVar[tuple[FlagForm, ...]] = (RPC,)
     rendezvous_port: ClassVar[int] = 50052
     takes_host_images: ClassVar[bool] = True
+    overhead_gib: ClassVar[float] = 0.5
     splits_heads: ClassVar[bool] = False
     pooling_flags: ClassVar[tuple[PoolingFlag, ...]] = POOLING_FLAGS
 

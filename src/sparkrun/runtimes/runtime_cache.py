@@ -13,6 +13,8 @@ from sparkrun.core.plan import Mount
 from sparkrun.core.recipe import Values
 from sparkrun.core.values import ConfigValue
 
+FOLDER = "runtime-cache"
+"""Its place in a host's sparkrun cache."""
 CONTAINER_CACHE = "/cache/runtime"
 """Where the folder is mounted."""
 PRUNE_AFTER_DAYS = 30
@@ -31,7 +33,8 @@ _UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
 
 
 class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``runtime_cache`` of a recipe. ``dir`` replaces the folder below the host's own sparkrun cache; ages are days."""
+    """``runtime_cache`` of a recipe, a cluster or config.yaml. ``dir`` replaces the folder below the host's own sparkrun cache; ages are
+    days, 0 is never."""
 
     enabled: bool = True
     dir: str | None = None
@@ -72,10 +75,12 @@ class CacheKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuntimeCache(msgspec.Struct, frozen=True):
-    """What a launch needs of the cache on one host."""
+    """What a launch needs of the cache on one host. ``root`` is the folder of all entries; those unused for longer go, 0 is never."""
 
     host_dir: str
     env: dict[str, str]
+    root: str = ""
+    max_age_days: float = 0
 
     @property
     def mount(self) -> Mount:
@@ -90,14 +95,14 @@ def plan_runtime_cache(settings: CacheSettings, key: CacheKey, variables: Mappin
     """
     if not settings.enabled:
         return None
-    root = settings.dir or f"{cache_dir}/runtime-cache"
-    parts = [root.rstrip("/"), key.family]
+    root = (settings.dir or f"{cache_dir}/{FOLDER}").rstrip("/")
+    parts = [root, key.family]
     if settings.key_by_image and key.image:
         parts.append(cache_label(key.image))
     if settings.key_by_model:
         parts.append(cache_label(key.model))
     env = {name: f"{CONTAINER_CACHE}/{folder}" if folder else CONTAINER_CACHE for name, folder in variables.items()}
-    return RuntimeCache("/".join(parts), env)
+    return RuntimeCache("/".join(parts), env, root, settings.max_age_days if settings.prune else 0)
 
 
 def cache_label(identity: str) -> str:

@@ -12,7 +12,7 @@ from sparkrun.core.shell_text import Arity, EngineSyntax, FlagForm, flag_uses, f
 from sparkrun.runtimes.base import RuntimePlugin
 from sparkrun.runtimes.commands import Command, CommandContext, Draft, RankCommand, hub_words
 from sparkrun.runtimes.engine_calls import engine_call
-from sparkrun.runtimes.environment import OFFLINE, RuntimeEnv
+from sparkrun.runtimes.environment import OFFLINE, RuntimeEnv, TuningMount
 from sparkrun.runtimes.flag_tables import sglang
 from sparkrun.runtimes.inference import PoolingFlag
 from sparkrun.runtimes.rank_text import with_rank_words, with_value, without_flag, words_of
@@ -53,6 +53,7 @@ class SglangRuntime(RuntimePlugin):
         address=("SGLANG_HOST_IP",),
     )
     cache_variables: ClassVar[dict[str, str]] = CACHE_VARIABLES
+    tuning: ClassVar[TuningMount | None] = TuningMount("/tuning/sglang/configs", {"SGLANG_MOE_CONFIG_DIR": "/tuning/sglang"})
     takes_host_images: ClassVar[bool] = True
     consumes: ClassVar[frozenset[str]] = frozenset({"init_port"})
     pooling_flags: ClassVar[tuple[PoolingFlag, ...]] = (PoolingFlag(FlagForm(("--is-embedding",), Arity.NONE), {"": "embeddings"}),)

@@ -17,7 +17,7 @@ from sparkrun.orchestration.executor import Executor
 from sparkrun.runtimes.base import PlanContext, RuntimePlugin, Strategy
 from sparkrun.runtimes.commands import Command, CommandContext, Draft, RankCommand, editable_engine, hub_words
 from sparkrun.runtimes.engine_calls import engine_call
-from sparkrun.runtimes.environment import OFFLINE, RuntimeEnv
+from sparkrun.runtimes.environment import OFFLINE, RuntimeEnv, TuningMount
 from sparkrun.runtimes.flag_tables import vllm
 from sparkrun.runtimes.inference import PoolingFlag
 from sparkrun.runtimes.rank_text import with_rank_words, without_flag, words_of
@@ -97,10 +97,12 @@ class VllmRuntime(RuntimePlugin):
     api_key_env: ClassVar[str | None] = "VLLM_API_KEY"
     api_key_variable: ClassVar[str] = "VLLM_API_KEY"
     always_named: ClassVar[bool] = True
+    claims_memory: ClassVar[bool] = True
     consumes: ClassVar[frozenset[str]] = frozenset(vllm.CONSUMED)
     rank_flags: ClassVar[tuple[FlagForm, ...]] = RANK_FLAGS
     pooling_flags: ClassVar[tuple[PoolingFlag, ...]] = POOLING_FLAGS
     cache_variables: ClassVar[dict[str, str]] = CACHE_VARIABLES
+    tuning: ClassVar[TuningMount | None] = TuningMount("/tuning/vllm", {"VLLM_TUNED_CONFIG_FOLDER": "/tuning/vllm"})
 
     def default_executor_config(self) -> Values:
         """Ranks of one host hand memory to each other through ``ptrace``."""
@@ -212,6 +214,7 @@ class EugrVllmRuntime(VllmRayRuntime):
     """The name under which recipes of the eugr format ran."""
 
     plugin_name = "eugr-vllm"
+    default_builder: ClassVar[str | None] = "eugr"
     deprecation: ClassVar[str | None] = "runtime eugr-vllm is deprecated; write runtime: vllm-ray and builder: eugr"
 
     def requires_capability(self) -> str | None:

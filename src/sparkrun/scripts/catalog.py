@@ -24,20 +24,22 @@ _HTTP = ("common", "workload", "net", "http")
 _LOCAL = ("common", "workload")
 _DOCKER = ("common", "docker")
 _HUB = ("common", "hub")
+_PLACE = ("common", "hub_place")
+_UPKEEP = ("HUB", "MODEL_FOLDER", "RUNTIME_CACHE", "RUNTIME_CACHES", "PRUNE_MINUTES")
 _WAIT = (*_HTTP, "docker", "watch")
 SCRIPTS: dict[str, ScriptSpec] = {
     "observe": ScriptSpec(
-        (*_LOCAL, "net", "model", "fabric", "docker", "containers", "claim"),
+        (*_LOCAL, "net", "hub_place", "model", "fabric", "docker", "containers", "claim"),
         (
-            "MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "CLAIM", "CLAIM_FILE", "CLAIM_WAIT_S", "LIFELINE",
+            "MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING", "CLAIM", "CLAIM_FILE", "CLAIM_WAIT_S", "LIFELINE",
         ),
         ("PORTS", "IMAGES"),
     ),
     "local_start": ScriptSpec(
-        _LOCAL,
+        (*_LOCAL, "docker", "upkeep"),
         (
             "NAME", "CLUSTER_ID", "OWNER", "LAUNCH", "COMMAND", "WORKING_DIR", "ENV_FILE", "COMMAND_PREFIX", "LOG_DIR", "LOG_FILE",
-            "PID_DIR", "PID_FILE", "ALLOCATIONS", "LABELS", "CACHE", "WAIT_EARLY_S",
+            "PID_DIR", "PID_FILE", "ALLOCATIONS", "LABELS", *_UPKEEP, "CACHE", "WAIT_EARLY_S",
         ),
         ("ENVS", "SECRET_ENVS"),
     ),
@@ -46,17 +48,19 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "local_logs": ScriptSpec(_LOCAL, ("NAME", "LINES", "SKIP", "FOLLOW", "LIFELINE", "CACHE")),
     "local_evidence": ScriptSpec(_LOCAL, ("NAME", "LINES", "CACHE")),
     "docker_start": ScriptSpec(
-        (*_DOCKER, "seccomp", "gate"),
+        (*_DOCKER, "seccomp", "gate", "upkeep"),
         (
             "NAME", "LAUNCH", "OWNER", "IMAGE", "GATE", "GATED", "GATE_TIMEOUT_S", "FIXED_ENTRYPOINT", "RESTARTS", "MISSING_SOURCE",
-            "CACHE",
+            *_UPKEEP, "CACHE",
         ),
         ("RUN", "SECRET_ENVS", "DEAD", "CREATE", "CHECKED"),
     ),
     "docker_gate": ScriptSpec(_DOCKER, ("NAME", "GATE", "CACHE")),
     "docker_copy": ScriptSpec(_DOCKER, ("NAME", "DEST", "ARCHIVE")),
     "docker_pull": ScriptSpec(_DOCKER, ("IMAGE", "PATIENCE_S", "LIFELINE")),
+    "eugr_build": ScriptSpec(_DOCKER, ("IMAGE", "REPO", "REF", "REBUILD", "LIFELINE", "CACHE"), ("ARGS", "SMOKE")),
     "docker_load": ScriptSpec(_DOCKER, ("IMAGE",)),
+    "tuning_receive": ScriptSpec(("common",), ("RUNTIME", "CACHE"), ("DROP",)),
     "docker_stock": ScriptSpec(_DOCKER, (), ("IMAGES",)),
     "hub_stock": ScriptSpec(_HUB, ("HUB", "REPO")),
     "hub_receive": ScriptSpec(_HUB, ("HUB", "REPO"), ("ENTRIES",)),
@@ -64,7 +68,17 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "transfer_lock": ScriptSpec(("common",), ("LIFELINE",), ("LOCKS",)),
     "reach": ScriptSpec(("common",), (), ("WAYS",)),
     "relay": ScriptSpec(("common",), ("TEXT", "SINK", "FEED", "LIFELINE", "IDLE_S"), ("HOSTS", "VALUES", "WAYS")),
-    "hub_download": ScriptSpec((*_HUB, "docker"), ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "LIFELINE"), ("PATTERNS",)),
+    "hub_download": ScriptSpec(
+        (*_HUB, "docker"), ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "PYTHON", "ENDPOINT", "LIFELINE"), ("PATTERNS", "IGNORED")
+    ),
+    "runtime_cache": ScriptSpec((*_DOCKER, "upkeep"), ("RUNTIME_CACHES", "PRUNE_MINUTES", "APPLY", "CACHE")),
+    "cache_identity": ScriptSpec(_PLACE, ("HF_HOME_OVERRIDE", "MARK")),
+    "model_cache": ScriptSpec(_PLACE, ("HF_HOME_OVERRIDE", "MARK")),
+    "model_verify": ScriptSpec(("common",), ("HUB", "JOBS", "LIFELINE"), ("WANTED",)),
+    "model_change": ScriptSpec(_PLACE, ("HUB", "PIN", "NOTE", "UNPIN"), ("REMOVE", "MISSING", "BRINGING")),
+    "image_cache": ScriptSpec(_DOCKER, ("CACHE",)),
+    "image_change": ScriptSpec(_DOCKER, ("PIN", "NOTE", "UNPIN", "CACHE"), ("REMOVE", "BRINGING")),
+    "image_verify": ScriptSpec(_DOCKER, ("LIFELINE",), ("IMAGES",)),
     "docker_exec": ScriptSpec(
         _DOCKER,
         ("NAME", "COMMAND", "USER_NAME", "FOLDER", "TIMEOUT_S", "HEAD", "TAIL", "LIFELINE", "CACHE"),

@@ -153,6 +153,12 @@ is_program() {
   [[ -x $1 && ! -d $1 ]]
 }
 
+# Sets FIND, or ends the script. The find of a small system has no -printf, and would see nothing.
+need_find() {
+  find_tool find && FIND=$REPLY && "$FIND" / -maxdepth 0 -printf '' 2>/dev/null ||
+    refuse 1 find_missing "GNU find is not installed on $HOSTNAME" "install findutils there"
+}
+
 # --- places of this host -------------------------------------------------------------------------------------------------------
 
 # The home folder from the user database when the session has none.

@@ -16,6 +16,8 @@
 #   DEAD              array of names of containers of earlier launches, which are removed unless they live
 #   CREATE            array of sources to make as folders where they are missing
 #   CHECKED           array of sources that must not lead into this host's own folders
+#   HUB MODEL_FOLDER RUNTIME_CACHE RUNTIME_CACHES PRUNE_MINUTES
+#                     what is noted of the caches, and cleared away from them, beside the launch (see upkeep.sh)
 #   CACHE             sparkrun cache folder (default: this host's own)
 #
 # Answers, in section LAUNCH: NAME, WARN once for each missing source, ENTRYPOINT (none, kept, cleared, given), CONTAINER_ID, IMAGE_ID,
@@ -56,6 +58,7 @@ main() {
   check_sources
   choose_entrypoint
   ensure_folders
+  begin_upkeep
   remove_left
   start_container
   confirm
@@ -250,6 +253,17 @@ passes_on() {
     *entrypoint* | *entry_point* | tini | dumb-init | docker-init | catatonit | env) ;;
     *) return 1 ;;
   esac
+}
+
+# Nobody waits for it: it goes on when this script has ended.
+begin_upkeep() {
+  exec {UPKEEP_FD}< <(quietly upkeep_of_docker)
+}
+
+upkeep_of_docker() {
+  local folder=$CACHE_DIR/images/used
+  { mkdir -p -- "$folder" && touch -- "$folder/${IMAGE_ID#sha256:}"; } || :
+  upkeep
 }
 
 ensure_folders() {

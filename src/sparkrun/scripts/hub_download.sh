@@ -5,8 +5,11 @@
 #   REPO      org/name
 #   REVISION  commit, branch or tag (default: the main one)
 #   PATTERNS  array of names of the files that are wanted, with * and ? (default: all)
+#   IGNORED   array of such names that are not wanted where there are safetensors
+#   PYTHON    python of this host that has huggingface_hub (may be empty)
 #   IMAGE     image whose python fetches where the host has no hf (may be empty)
 #   TOKEN     token for the hub; without one this host's own login counts
+#   ENDPOINT  address of the hub (default: this host's HF_ENDPOINT, else the usual one)
 #   LIFELINE  1: end when stdin does
 #
 # Answers, in section DOWNLOAD: PROGRAM, BYTES (what is here so far) every 2 s, FOLDER; REASON, MESSAGE and HINT when it failed: what has
@@ -15,10 +18,16 @@
 # Exit codes (REASON): 0 in place; 1 failed; 2 bad_parameter; 3 no_program; 4 denied; 10 cancelled; 14 cache_not_writable; 17 disk_full;
 # 18 busy.
 
-# arguments: repository, revision, patterns
-FETCH='import sys
-from huggingface_hub import snapshot_download
-snapshot_download(sys.argv[1], revision=sys.argv[2] or None, allow_patterns=sys.argv[3:] or None)'
+# arguments: repository, revision, names that are not wanted beside safetensors, patterns
+FETCH='
+import sys
+from huggingface_hub import HfApi, snapshot_download
+
+repo, revision, ignored, *patterns = sys.argv[1:]
+names = [file.rfilename for file in HfApi().model_info(repo, revision=revision or None).siblings or ()]
+whole = not patterns and any("/" not in name and name.endswith(".safetensors") for name in names)
+snapshot_download(repo, revision=revision or None, allow_patterns=patterns or None, ignore_patterns=ignored.split("\n") if whole else None)
+'
 
 main() {
   section DOWNLOAD
@@ -35,18 +44,33 @@ main() {
 choose_program() {
   local pattern
   [[ -z $TOKEN ]] || export HF_TOKEN=$TOKEN
-  if find_tool hf || find_tool huggingface-cli || is_program "$HOME/.local/bin/hf" || is_program "$HOME/.local/bin/huggingface-cli"; then
+  [[ -z $ENDPOINT ]] || export HF_ENDPOINT=$ENDPOINT
+  if find_python; then
+    WORDS=("$REPLY" -c "$FETCH" "$REPO" "$REVISION" "$(IFS=$'\n' && echo "${IGNORED[*]}")" "${PATTERNS[@]}")
+    export HF_HUB_CACHE=$INCOMING HF_HUB_OFFLINE=0 HF_HUB_DISABLE_PROGRESS_BARS=1
+  elif find_tool hf || find_tool huggingface-cli || is_program "$HOME/.local/bin/hf" || is_program "$HOME/.local/bin/huggingface-cli"; then
     WORDS=("$REPLY" download "$REPO" ${REVISION:+--revision "$REVISION"})
     for pattern in "${PATTERNS[@]}"; do WORDS+=(--include "$pattern"); done
     export HF_HUB_CACHE=$INCOMING HF_HUB_OFFLINE=0 HF_HUB_DISABLE_PROGRESS_BARS=1
   elif [[ -n $IMAGE ]] && find_docker; then
     WORDS=("$DOCKER" run --rm --init --network=host --user "$UID:${GROUPS[0]}" -e HOME=/tmp -e HF_HUB_CACHE=/incoming
       -e HF_HUB_OFFLINE=0 -e HF_HUB_DISABLE_PROGRESS_BARS=1
-      ${TOKEN:+-e HF_TOKEN} -v "$INCOMING:/incoming" --entrypoint python3 -- "$IMAGE" -c "$FETCH" "$REPO" "$REVISION" "${PATTERNS[@]}")
+      ${TOKEN:+-e HF_TOKEN} ${HF_ENDPOINT:+-e HF_ENDPOINT} -v "$INCOMING:/incoming" --entrypoint python3 -- "$IMAGE" -c "$FETCH" "$REPO" "$REVISION"
+      "$(IFS=$'\n' && echo "${IGNORED[*]}")" "${PATTERNS[@]}")
   else
     refuse 3 no_program "$HOSTNAME has no hf to fetch $REPO with" "install it there (pip install -U huggingface_hub), or fetch it here: hf download $REPO"
   fi
   answer PROGRAM "${WORDS[0]##*/}"
+}
+
+# The python that is named, else the one that this host's hf runs with: it knows the hub's client, and chooses files better than hf does.
+find_python() {
+  REPLY=$PYTHON
+  [[ -z $REPLY ]] || return 0
+  find_tool hf || is_program "$HOME/.local/bin/hf" || return 1
+  first_line "$REPLY" || :
+  [[ $REPLY =~ ^\#!(/[^ ]*/python[0-9.]*)$ ]] || return 1
+  is_program "${BASH_REMATCH[1]}" && "$REPLY" -c 'import huggingface_hub' </dev/null >/dev/null 2>&1
 }
 
 fetch() {
@@ -89,7 +113,7 @@ tell_progress() {
 refuse_fetch() {
   case $LAST in
     *'o space left on device'* | *'uota exceeded'*) refuse_full "$LAST" ;;
-    *'401'* | *'403'* | *[Gg]ated* | *'not authorized'*)
+    *'401 '* | *'403 '* | *[Gg]ated* | *'is restricted'* | *'authorized list'* | *'not authorized'*)
       refuse 4 denied "the hub does not give $REPO to $HOSTNAME: $LAST" "accept its terms on the hub, then: hf auth login, or set HF_TOKEN"
       ;;
     *) refuse 1 failed "${LAST:-${WORDS[0]##*/} ended with exit code $1}" "fetch it on this machine, and it is copied from there: hf download $REPO" ;;

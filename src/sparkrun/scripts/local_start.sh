@@ -15,6 +15,8 @@
 #                   other places than <cache>/local/logs and <cache>/local/pids
 #   ALLOCATIONS     JSON, kept as base64
 #   LABELS          JSON
+#   HUB MODEL_FOLDER RUNTIME_CACHE RUNTIME_CACHES PRUNE_MINUTES
+#                   what is noted of the caches beside the launch (see upkeep.sh)
 #   CACHE           sparkrun cache folder (default: this host's own)
 #   WAIT_EARLY_S    watch that long whether the engine dies at once (default 0)
 #
@@ -50,6 +52,7 @@ main() {
   start_supervisor
   record_launch
   release_engine
+  exec {UPKEEP_FD}< <(umask "$USER_MASK" && quietly upkeep)
   unlock
   watch_early
   end_section

@@ -196,6 +196,28 @@ tell_folder() {
   size=$(timeout 3 du -s -b -L -- "$1" 2>/dev/null </dev/null) || :
   answer MODEL_SIZE_BYTES "${size%%[!0-9]*}"
   tell_heads "$1/config.json"
+  tell_config MODEL_CONFIG "$1/config.json"
+  tell_config MODEL_QUANT_CONFIG "$1/hf_quant_config.json"
+  tell_weights "$1"
+}
+
+# KEY FILE
+tell_config() {
+  ! slurp "$2" || ((${#REPLY} > 200000)) || answer "$1" "$REPLY"
+}
+
+# FOLDER: the size of the files that an engine loads; adapters and a second copy of the weights are left out.
+tell_weights() {
+  local file size=0 files=("$1"/model*.safetensors)
+  if ((!${#files[@]})); then
+    for file in "$1"/*.safetensors; do
+      REPLY=${file##*/}
+      [[ $REPLY == adapter* || $REPLY == consolidated* || $REPLY == optimizer* ]] || files+=("$file")
+    done
+  fi
+  ((${#files[@]})) || return 0
+  for REPLY in $(stat -L -c %s -- "${files[@]}"); do ((size += REPLY, 1)); done
+  answer MODEL_WEIGHT_BYTES "$size"
 }
 
 # FILE: the heads of the language model in a config.json; those of a vision part stand elsewhere in it.
@@ -214,6 +236,7 @@ tell_files() {
   answer MODEL_PATH "$1"
   for REPLY in $(stat -L -c %s -- "$@"); do ((size += REPLY, 1)); done
   answer MODEL_SIZE_BYTES "$size"
+  [[ ${1,,} != *.gguf ]] || answer MODEL_GGUF_HEAD "$(head -c 16384 -- "$1" | base64 -w 0)"
 }
 
 # FILE: sets SHARDS to it, or to all parts of a split file (NAME-00001-of-00003.EXT). False when one is missing: REPLY says which.
@@ -287,6 +310,16 @@ whole_files() {
     seen[$all]=1
     list_shards "$file" || return 1
   done
+  none_wanted_again
+}
+
+# Whether every file is back that was removed because it was damaged (model_change.sh); REPLY says which is not.
+none_wanted_again() {
+  local file
+  slurp "$HUB/.sparkrun/missing/models--${MODEL_ID//\//--}" || return 0
+  while IFS= read -r file; do
+    [[ $file != "${SNAPSHOT##*/}"/* || -e ${SNAPSHOT%/*}/$file ]] || { REPLY="${file#*/} is missing" && return 1; }
+  done <<<"$REPLY"
 }
 
 # FILE...: of a snapshot's GGUF files the one of the wanted quantisation: its name as a word of the path, else anywhere in it. Without

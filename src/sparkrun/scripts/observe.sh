@@ -8,6 +8,7 @@
 #   ENGINE            program to find, such as llama-server (may be empty)
 #   PYTHON            python to ask first for packages and for the embedded engine (may be empty)
 #   CACHE             sparkrun cache folder (default: this host's own)
+#   TUNING            engine whose tuning configs are looked for, as registries call it (may be empty)
 #   SYSFS             where sysfs is mounted (default /sys)
 #   CLAIM             1: claim this host for a launch before the look, and hold it until the caller has gone (claim.sh)
 #   CLAIM_FILE        its lock file (default /tmp/sparkrun.claim, which every user of this host shares)
@@ -17,12 +18,16 @@
 # Answers, by section. What cannot be known here is left out or empty; that is a fact and no failure.
 #   HOST       HOSTNAME USER UID GID HOME SHELL OS KERNEL ARCH CPUS MEM_TOTAL_KIB MEM_AVAILABLE_KIB SPARKRUN_CACHE
 #              SPARKRUN_CACHE_WRITABLE SPARKRUN_CACHE_FREE_KIB HF_CACHE (its home) HF_HUB_CACHE HF_CACHE_FREE_KIB
+#              HF_CACHE_ID (see hub_place.sh)
 #   ACCEL      NVIDIA_PRESENT NVIDIA_GPU_COUNT NVIDIA_GPU_n_{NAME,MEMORY_MIB,COMPUTE_CAP} NVIDIA_DRIVER_VERSION, NVIDIA_ERROR when
 #              nvidia-smi is here and fails; AMD_PRESENT AMD_GPU_COUNT INTEL_PRESENT INTEL_GAUDI_COUNT APPLE_PRESENT IB_PRESENT
 #   ENGINE     ENGINE_PATH, or for a missing llama-server EMBEDDED_PYTHON and EMBEDDED_ENGINE (version)
 #   MODEL      MODEL_KIND (path, pkg, hub, none), MODEL_PATH and MODEL_SIZE_BYTES when it is here (of a folder whose
-#              config.json tells them, MODEL_ATTENTION_HEADS and MODEL_KV_HEADS), else MODEL_REASON;
+#              config.json tells them, MODEL_ATTENTION_HEADS and MODEL_KV_HEADS; MODEL_CONFIG and MODEL_QUANT_CONFIG, the texts of
+#              config.json and hf_quant_config.json; MODEL_WEIGHT_BYTES of its safetensors files; of a GGUF file MODEL_GGUF_HEAD, its
+#              first 16 KiB in base64), else MODEL_REASON;
 #              MMPROJ_PATH and MMPROJ_COUNT of the multimodal projectors beside a GGUF
+#   TUNING     FILE (SHA-256, path below the engine's folder) once for each tuning config
 #   FABRIC     as fabric.sh says
 #   PORTS      PORT_<port>_STATE (free, busy), and of a listener as far as this user may see: _PID, _PROCESS, _SESSION
 #   WORKLOADS  COUNT, then one section WORKLOAD for each workload of the local executor: local_status.sh without RSS_KIB and port
@@ -48,10 +53,12 @@ main() {
   SYSFS=${SYSFS:-/sys}
   resolve_docker_folder
   resolve_hub
+  find_hub_place
   [[ $CLAIM != 1 ]] || claim_host
   begin_slow_looks
   tell_host
   tell_engine_and_model
+  tell_tuning
   tell_ports
   tell_workloads
   tell_accelerators
@@ -123,26 +130,18 @@ collect() {
 
 # --- host ------------------------------------------------------------------------------------------------------------------------
 
-resolve_hub() {
-  expand_home "${HF_HOME_OVERRIDE:-${HF_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/huggingface}}"
-  HF_CACHE=${REPLY%/}
-  HUB=$HF_CACHE/hub
-  [[ -n $HF_HOME_OVERRIDE ]] || HUB=${HF_HUB_CACHE:-${HUGGINGFACE_HUB_CACHE:-$HUB}}
-  expand_home "$HUB"
-  HUB=${REPLY%/}
-}
-
-# Free KiB for the sparkrun cache and the hub, one a line.
+# Free KiB for the sparkrun cache and the hub, and the inode of the hub's place, one a line.
 disk_room() {
-  local folder folders=()
+  local folder folders=() cache='' hub=''
   for folder in "$CACHE_DIR" "$HUB"; do
     while [[ -n $folder && ! -e $folder ]]; do folder=${folder%/*}; done
     folders+=("${folder:-/}")
   done
   timeout 3 df -P -k -- "${folders[@]}" </dev/null 2>/dev/null | {
-    read -r _
-    while read -r _ _ _ REPLY _; do echo "$REPLY"; done
+    read -r _ && read -r _ _ _ cache _ && read -r _ _ _ hub _ || :
+    printf '%s\n%s\n' "$cache" "$hub"
   } || :
+  timeout 3 stat -c %i -- "$HUB_PLACE" </dev/null 2>/dev/null || echo
 }
 
 tell_host() {
@@ -169,6 +168,8 @@ tell_host() {
   mapfile -t room <&"$DISK_FD"
   answer SPARKRUN_CACHE_FREE_KIB "${room[0]:-}"
   answer HF_CACHE_FREE_KIB "${room[1]:-}"
+  name_cache "${room[2]:-}"
+  answer HF_CACHE_ID "$REPLY"
   end_section
 }
 
@@ -188,6 +189,21 @@ tell_memory() {
   local table=$REPLY
   [[ ! $table =~ MemTotal:\ +([0-9]+) ]] || answer MEM_TOTAL_KIB "${BASH_REMATCH[1]}"
   [[ ! $table =~ MemAvailable:\ +([0-9]+) ]] || answer MEM_AVAILABLE_KIB "${BASH_REMATCH[1]}"
+}
+
+tell_tuning() {
+  local folder=$CACHE_DIR/tuning/$TUNING files line
+  [[ $TUNING =~ ^[a-z][a-z0-9_-]*$ && -d $folder ]] || return 0
+  section TUNING
+  shopt -s globstar
+  files=("$folder"/**/*.json)
+  shopt -u globstar
+  if ((${#files[@]})); then
+    while read -r line; do
+      answer FILE "${line:0:64} ${line#*"$folder/"}"
+    done < <(quietly sha256sum -- "${files[@]}")
+  fi
+  end_section
 }
 
 # --- accelerators ----------------------------------------------------------------------------------------------------------------

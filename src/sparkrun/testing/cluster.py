@@ -13,6 +13,7 @@ from sparkrun.core.context import SparkrunContext
 from sparkrun.core.events import Event as ProgressEvent
 from sparkrun.core.remote import RemoteResult, ScriptCall
 from sparkrun.testing.host import FakeHost
+from sparkrun.testing.hub import FakeHub
 from sparkrun.testing.relay import sink_call
 
 
@@ -24,6 +25,8 @@ class FakeCluster:
         self.control = FakeHost("control")
         """This machine: what it has can be copied to the others. It has no docker, until a test says otherwise."""
         self.control.docker.trouble = "docker_missing"
+        self.hub = FakeHub(reachable=False)
+        """The Hugging Face hub: nobody answers there until a test says so."""
         self.root = root
         self.events: list[ProgressEvent] = []
         self.round_trips = 0
@@ -42,7 +45,8 @@ class FakeCluster:
     @property
     def sctx(self) -> SparkrunContext:
         """A context whose files lie below ``root`` and whose hosts are these."""
-        return SparkrunContext(SparkrunConfig.load(self._env), lambda: self, self.root, self.events.append)
+        config = SparkrunConfig.load(self._env)
+        return SparkrunContext(config, lambda: self, self.root, self.events.append, make_hub=lambda: self.hub)
 
     def run(self, host: str, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
         """What the host answers; an unknown or switched-off one does not."""

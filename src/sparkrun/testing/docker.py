@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sparkrun.core.remote import ScriptCall
 from sparkrun.testing.answers import lines, section
+from sparkrun.testing.images import IMAGE_SCRIPTS, FakeImages
 
 TROUBLE = {
     "docker_missing": (3, "docker is not installed on {host}"),
@@ -71,9 +72,17 @@ class FakeDocker:
         self.containers: dict[str, FakeContainer] = {}
         self.trouble: str | None = None
         self.lacks: set[str] = set()
+        self.builds: list[ScriptCall] = []
+        """Every build that was asked for."""
+        self.build_log: list[str] = ["#1 [internal] load build definition", "#9 exporting to image"]
+        """What a build prints."""
+        self.build_fails: str | None = None
+        """Why builds fail, if they do."""
         self.hook: Callable[[str, str], int] = lambda _name, _command: 0
         self.hook_output: list[str] = []
         """What a hook that fails has printed."""
+        self.images_here = FakeImages(self._containers_of)
+        """Its images as the commands on them see them; a launch asks ``lacks``."""
         self._host = host
         self._stays: set[str] = set()
         self._made = 0
@@ -91,8 +100,9 @@ class FakeDocker:
 
     def answers(self, script: str) -> Callable[[ScriptCall], Answer] | None:
         """What answers a script, ``None`` for one that is not about containers."""
-        handler: Callable[[ScriptCall], Answer] | None = getattr(self, f"_{script}", None)
-        return handler if handler is None or self.trouble is None or not script.startswith("docker_") else self._refuse
+        about_images = script in IMAGE_SCRIPTS
+        handler: Callable[[ScriptCall], Answer] | None = self.images_here.answer if about_images else getattr(self, f"_{script}", None)
+        return handler if self.trouble is None or not (about_images or script.startswith("docker_")) else self._refuse
 
     def facts(self) -> dict[str, str]:
         """Section ``DOCKER`` of a look at the host."""
@@ -127,6 +137,15 @@ class FakeDocker:
     def _docker_load(self, call: ScriptCall) -> Answer:
         self.lacks.discard(str(call.params["IMAGE"]))
         return 0, section("LOAD", {"IMAGE_ID": f"sha256:{call.params['IMAGE']}"})
+
+    def _eugr_build(self, call: ScriptCall) -> Answer:
+        self.builds.append(call)
+        said = [("STAGE", "clone"), ("COMMIT", "0" * 40), ("STAGE", "docker build"), *(("LINE", line) for line in self.build_log)]
+        if self.build_fails is not None:
+            return 1, section("BUILD", said) + _refusal("failed", self.build_fails)
+        image = str(call.params["IMAGE"])
+        self.lacks.discard(image)
+        return 0, section("BUILD", [*said, ("BUILT", "1"), ("IMAGE_ID", f"sha256:{image}")])
 
     def _docker_start(self, call: ScriptCall) -> Answer:
         name, image = str(call.params["NAME"]), str(call.params["IMAGE"])
@@ -220,6 +239,9 @@ class FakeDocker:
             code = {"EXIT_CODE": str(container.exit_code)} if container else {}
             return 1, section("WAIT", {**code, "READY": "0", "REASON": "died", "MESSAGE": f"container {watched} ended before it was ready"})
         return 0, section("WAIT", {**found, "READY": "1"})
+
+    def _containers_of(self, image: str) -> list[tuple[str, str]]:
+        return [(container.name, container.state) for container in self.containers.values() if container.image == image]
 
     def _refuse(self, call: ScriptCall) -> Answer:
         del call

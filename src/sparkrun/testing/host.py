@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from sparkrun.core.remote import Params, ScriptCall
 from sparkrun.testing.answers import lines, section
 from sparkrun.testing.docker import FakeDocker
+from sparkrun.testing.hub_cache import CACHE_SCRIPTS, NOW_S, FakeHubCache
 
 GIB = 1024**3
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -38,19 +41,29 @@ class FakeHost:
     """State that a test sets up, and ``answer``: what the real script would print.
 
     ``refuse(script)`` lets a script fail; ``dies_with`` is the exit code with which the next engine ends instead of becoming ready.
-    ``fabric`` is what it answers about its network.
+    ``fabric`` is what it answers about its network, ``cache`` its models of the hub as the commands on caches see them.
     """
 
     def __init__(self, name: str, *, gpus: int = 0, memory_bytes: int = 121 * GIB) -> None:
         self.name = name
         self.gpus = gpus
         self.memory_bytes = memory_bytes
+        self.available_bytes: int | None = None
+        """What of the memory is available; all of it, until a test says otherwise."""
         self.programs: dict[str, str] = {"llama-server": "/usr/bin/llama-server"}
         self.models: dict[str, str] = {}
-        self.attention_heads: int | None = None
         """Paths by what recipes call a model."""
+        self.attention_heads: int | None = None
+        self.model_config = ""
+        """The text of the model's ``config.json``; ``weight_bytes`` is the size of its weights."""
+        self.weight_bytes: int | None = None
         self.hub = "/home/spark/.cache/huggingface/hub"
         self.hf_home = ""
+        self.tuning: dict[str, str] = {}
+        """Tuning configs by path below their engine's folder: SHA-256."""
+        self.kernels: dict[str, float] = {}
+        """Days since the last use of each entry of the runtime cache."""
+        self.cache = FakeHubCache(self.hub, f"local:{name}:1:2")
         self.arriving: set[str] = set()
         self.reaches: set[str] = set()
         """Hosts that it can log in to."""
@@ -91,6 +104,8 @@ class FakeHost:
             hook()
         if call.name in self._refused:
             return 1, lines({"MESSAGE": self._refused[call.name]})
+        if call.name in CACHE_SCRIPTS:
+            return self.cache.answer(call)
         handler: Callable[[ScriptCall], tuple[int, str]] = self.docker.answers(call.name) or getattr(self, f"_{call.name}")
         return handler(call)
 
@@ -107,6 +122,7 @@ class FakeHost:
                 section("FABRIC", self.fabric),
                 section("ENGINE", {"ENGINE_PATH": self.programs.get(engine, "")}),
                 section("MODEL", self._model(model)),
+                section("TUNING", [("FILE", f"{sha256} {name}") for name, sha256 in self.tuning.items()]),
                 section("PORTS", {key: value for port in ports for key, value in self._port(port).items()}),
                 *(section("WORKLOAD", self._workload(process)) for process in self.processes.values()),
                 section("DOCKER", [*self.docker.facts().items(), *self.docker.images(call.params.get("IMAGES", ()))]),
@@ -187,6 +203,15 @@ class FakeHost:
             found += [("BLOB", f"{size}\t{name}") for name, size in MODEL_FILES.items()]
         return 0, section("STOCK", found)
 
+    def _runtime_cache(self, call: ScriptCall) -> tuple[int, str]:
+        days = int(str(call.params["PRUNE_MINUTES"])) / (24 * 60)
+        entries = [("ENTRY", f"1000 {NOW_S - age * 86400:.0f} {path}") for path, age in self.kernels.items()]
+        stale = [path for path, age in self.kernels.items() if age > days]
+        gone = stale if call.params.get("APPLY") == "1" else []
+        self.kernels = {path: age for path, age in self.kernels.items() if path not in gone}
+        told = [*entries, *(("STALE", path) for path in stale), *(("REMOVED", path) for path in gone)]
+        return 0, section("RUNTIME_CACHE", [("ROOT", "/home/spark/.cache/sparkrun/runtime-cache"), ("NOW", str(NOW_S)), *told])
+
     def _hub_receive(self, call: ScriptCall) -> tuple[int, str]:
         self.arriving.add(str(call.params["REPO"]))
         return 0, section("RECEIVE", {"FILES": str(len(call.params["ENTRIES"]))})
@@ -202,6 +227,14 @@ class FakeHost:
         self.models[repo] = f"{self.hub}/models--{repo.replace('/', '--')}/snapshots/{COMMIT}"
         return 0, section("KEEP", {"FOLDER": self.hub})
 
+    def _tuning_receive(self, call: ScriptCall) -> tuple[int, str]:
+        _tar, _folder, root, _pack, _out, _names, *names = call.feed
+        if _names == "--":
+            self.tuning |= {name: hashlib.sha256(Path(root, name).read_bytes()).hexdigest() for name in names}
+        for name in call.params["DROP"]:
+            self.tuning.pop(name, None)
+        return 0, section("TUNING", {"RECEIVED": str(len(names)), "FOLDER": str(call.params["RUNTIME"])})
+
     def _hub_download(self, call: ScriptCall) -> tuple[int, str]:
         return self._keep(str(call.params["REPO"]))
 
@@ -214,7 +247,9 @@ class FakeHost:
     def _model(self, model: str) -> dict[str, str]:
         if path := self.models.get(model):
             heads = {"MODEL_ATTENTION_HEADS": str(self.attention_heads)} if self.attention_heads else {}
-            return {"MODEL_KIND": "path", "MODEL_PATH": path, "MODEL_SIZE_BYTES": "1000", **heads}
+            weights = {} if self.weight_bytes is None else {"MODEL_WEIGHT_BYTES": str(self.weight_bytes)}
+            config = {"MODEL_CONFIG": self.model_config.replace("\n", "")} if self.model_config else {}
+            return {"MODEL_KIND": "path", "MODEL_PATH": path, "MODEL_SIZE_BYTES": "1000", **heads, **weights, **config}
         return {"MODEL_KIND": "none", "MODEL_REASON": "no such file"}
 
     def _port(self, port: int) -> dict[str, str]:
@@ -246,8 +281,9 @@ def _identity(host: FakeHost) -> dict[str, str]:
         "ARCH": "aarch64",
         "CPUS": "20",
         "MEM_TOTAL_KIB": kib,
-        "MEM_AVAILABLE_KIB": kib,
+        "MEM_AVAILABLE_KIB": kib if host.available_bytes is None else str(host.available_bytes // 1024),
         "SPARKRUN_CACHE": "/home/spark/.cache/sparkrun",
         "HF_HUB_CACHE": host.hub,
         "HF_CACHE": host.hf_home,
+        "HF_CACHE_ID": host.cache.cache_id,
     }

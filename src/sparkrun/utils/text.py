@@ -47,5 +47,15 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes} bytes"
 
 
+def printable(name: str) -> str:
+    """A name that came from elsewhere, fit for a terminal: control characters as in Python, ``\\n``."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in name)
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 host``, ``3 hosts``."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def _folded(name: str) -> str:
     return name.strip().lstrip("-").replace("-", "_").casefold()

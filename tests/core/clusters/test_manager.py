@@ -186,6 +186,16 @@ def test_a_share_in_percent_is_told_as_a_fraction(manager: ClusterManager) -> No
     assert refused.value.hint == "90 % is 0.9"
 
 
+def test_a_limit_for_a_model_that_no_host_has_is_warned_about(manager: ClusterManager) -> None:
+    spec = "{accelerators: [{vendor: nvidia, model: gb10}]}"
+    put(manager, "lab", f"name: lab\nhosts: [a]\naccelerator_memory_limits: {{gb10: 0.8, gb-10: 0.7}}\nhosts_hardware: {{a: {spec}}}\n")
+
+    warnings = manager.load("lab").warnings
+
+    assert len(warnings) == 1
+    assert "accelerator_memory_limits.gb-10 holds for no accelerator here (gb10); did you mean 'gb10'?" in warnings[0]
+
+
 def test_a_secret_in_the_open_is_warned_about(manager: ClusterManager) -> None:
     manager.create("lab", edit())
 

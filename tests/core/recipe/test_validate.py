@@ -7,6 +7,7 @@ import pytest
 
 from sparkrun.core.flags import Flag, FlagKind, FlagMap
 from sparkrun.core.recipe import RecipeSource, load_recipe_text
+from sparkrun.core.recipe.builders import BUILDERS
 from sparkrun.core.recipe.memory import fraction_problem, takes_gib
 from sparkrun.core.recipe.report import SUMMARIES
 from sparkrun.core.recipe.schema import Finding
@@ -441,6 +442,18 @@ class TestSettings:
 
     def test_build_args_that_nothing_reads(self) -> None:
         assert one("model: o/m\nruntime: sglang\nbuild_args: [--x]\n", "builder-field").severity == "warning"
+
+    def test_an_option_that_the_builder_does_not_read(self) -> None:
+        finding = one("model: o/m\nbuilder: eugr\nbuilder_config: {save_build_log: true}\n", "builder-field")
+        assert (finding.severity, finding.fix) == ("warning", "did you mean 'save_build_logs'?")
+        assert one("model: o/m\nbuilder_config: {repo: x}\n", "builder-field").fix == "it reads rebuild"
+
+    def test_arguments_of_a_build_that_are_not_for_recipes(self) -> None:
+        finding = one("model: o/m\nbuild_args: [--tf5, --tag=x]\n", "builder-field")
+        assert (finding.severity, finding.message) == ("error", "build_args cannot hold --tag=x: sparkrun names the image itself")
+
+    def test_a_builder_that_is_not_part_of_this_version(self) -> None:
+        assert one("model: o/m\nbuilder: uv-venv\n", "builder-disabled").message == BUILDERS["uv-venv"].unavailable
 
 
 class TestDeprecations:

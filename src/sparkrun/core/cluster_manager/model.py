@@ -12,7 +12,7 @@ from sparkrun.core.cluster_manager.keys import KEYS
 from sparkrun.core.config import Settings
 from sparkrun.core.errors import ConfigError
 from sparkrun.core.hardware import HostHardware, read_hosts_hardware
-from sparkrun.core.limits import MemoryCaps
+from sparkrun.core.limits import MemoryCaps, unmatched_limits
 from sparkrun.core.values import ConfigValue
 from sparkrun.utils.text import did_you_mean
 
@@ -98,6 +98,8 @@ def read_cluster(name: str, settings: Settings, path: str) -> Cluster:
     values = dict(_usable(settings, path, warnings))
     hardware = dict(_hardware(values.pop("hosts_hardware", None), path, warnings))
     warnings += _unknown_keys(settings, path)
+    limits = values.get("accelerator_memory_limits") or {}
+    warnings += [f"{path}: {text}" for text in unmatched_limits(limits, hardware.values())]
     return Cluster(name, _hosts(settings, path), hardware=hardware, settings=settings, warnings=tuple(warnings), **values)
 
 

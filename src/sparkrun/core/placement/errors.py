@@ -57,7 +57,7 @@ def _relief(reasons: Sequence[SlotReason]) -> str:
     if why == {Why.NO_ACCELERATORS}:
         return "look for the driver on that host: nvidia-smi, rocm-smi or hl-smi"
     if why & {Why.MEMORY_BUDGET}:
-        return "spread the model over more GPUs (--tp), lower --max-model-len or --gpu-mem, or take a smaller quantization"
+        return "spread the model over more GPUs (--tp), lower --max-model-len, take a smaller quantization, or place it anyway with --force"
     if why & _CROWDED:
         return "stop what holds the GPUs (sparkrun status), add a host with -H, or lower the parallelism (--tp 1)"
     if why & _UNCLEAR:

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from sparkrun.core.flags import FlagMap
+from sparkrun.core.recipe.builders import BUILDERS, BuilderKnowledge
 from sparkrun.core.recipe.detect import RUNTIME_NAMES
 from sparkrun.core.recipe.schema import Values
 from sparkrun.core.shell_text import EngineSyntax
@@ -46,8 +47,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     runtime: RuntimeKnowledge | None = None
     runtimes: tuple[str, ...] = RUNTIME_NAMES
-    builders: Mapping[str, bool] = MappingProxyType({"docker-pull": True, "eugr": True, "uv-venv": False})
-    """By name, whether it is switched on."""
+    builders: Mapping[str, BuilderKnowledge] = BUILDERS
     executors: Mapping[str, bool] = MappingProxyType({"docker": True, "local": False, "k8s": False})
     schedulers: tuple[str, ...] = ("greedy", "occupancy-sparse", "occupancy-dense")
     platform_defaults: Mapping[str, ConfigValue] = MappingProxyType({"gpu_memory_utilization": 0.8})

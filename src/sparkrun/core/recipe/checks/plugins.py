@@ -9,8 +9,6 @@ from sparkrun.core.recipe.detect import runtime_family
 from sparkrun.core.recipe.schema import Finding
 from sparkrun.utils.text import did_you_mean
 
-_BUILDS_IMAGES = frozenset({"eugr"})
-
 
 def runtime_name(case: Case) -> Iterator[Finding]:
     """A runtime that exists."""
@@ -48,25 +46,46 @@ def host_images(case: Case) -> Iterator[Finding]:
     if case.runtime and not case.runtime.takes_host_images:
         message = f"{case.recipe.runtime} runs one image on all hosts"
         yield Finding("error", "runtime-field", message, fix="write container instead of containers", where=where)
-    if case.recipe.builder in _BUILDS_IMAGES:
+    known = case.around.builders.get(case.recipe.builder or "")
+    if known and known.makes_images:
         message = f"builder {case.recipe.builder} makes the image, so containers cannot name others"
         yield Finding("error", "builder-field", message, fix="remove builder or containers", where=where)
 
 
 def builder(case: Case) -> Iterator[Finding]:
-    """A builder that exists, is switched on, and is named."""
-    recipe = case.recipe
-    if recipe.builder is None:
-        if recipe.build_args:
-            message = "build_args are read by the eugr builder, which this recipe does not use"
-            yield Finding("warning", "builder-field", message, fix="add builder: eugr, or remove them", where=case.where("build_args"))
+    """A builder that exists, can be used, and is named."""
+    name, known = case.recipe.builder, case.around.builders
+    if name is None:
         return
-    if problem := _availability("builder", recipe.builder, case.around.builders):
-        code = "builder-unknown" if recipe.builder not in case.around.builders else "builder-disabled"
-        yield Finding("error", code, *problem, where=case.where("builder"))
-    elif ("builder",) not in recipe.positions:
-        message = f"builder {recipe.builder} is implied by {_implied_by(case)}"
-        yield Finding("suggestion", "implicit-builder", message, fix=f"write builder: {recipe.builder}", where=case.where("builder"))
+    if name not in known:
+        fix = did_you_mean(name, known) or f"builders: {', '.join(known)}"
+        yield Finding("error", "builder-unknown", f"unknown builder {name!r}", fix=fix, where=case.where("builder"))
+    elif known[name].unavailable:
+        fix = "write builder: docker-pull, and name an image that has the engine"
+        yield Finding("error", "builder-disabled", known[name].unavailable, fix=fix, where=case.where("builder"))
+    elif ("builder",) not in case.recipe.positions:
+        message = f"builder {name} is implied by {_implied_by(case)}"
+        yield Finding("suggestion", "implicit-builder", message, fix=f"write builder: {name}", where=case.where("builder"))
+
+
+def builder_fields(case: Case) -> Iterator[Finding]:
+    """Options and arguments that the builder reads."""
+    recipe, known = case.recipe, case.around.builders.get(case.recipe.builder or "docker-pull")
+    if known is None or known.unavailable:
+        return
+    if recipe.build_args and not known.reads_args:
+        message = "build_args are read by the eugr builder, which this recipe does not use"
+        yield Finding("warning", "builder-field", message, fix="add builder: eugr, or remove them", where=case.where("build_args"))
+    for number, word in enumerate(recipe.build_args):
+        if why := known.refused_args.get(word.partition("=")[0]):
+            where = case.where("build_args", number)
+            yield Finding("error", "builder-field", f"build_args cannot hold {word}: {why}", fix="remove it", where=where)
+    for key in recipe.builder_config:
+        if key not in known.options:
+            where = case.where("builder_config", key)
+            fix = did_you_mean(key, sorted(known.options)) or f"it reads {', '.join(sorted(known.options)) or 'none'}"
+            message = f"the builder {recipe.builder or 'docker-pull'} does not read {key}"
+            yield Finding("warning", "builder-field", message, fix=fix, where=where)
 
 
 def executor(case: Case) -> Iterator[Finding]:
@@ -98,7 +117,7 @@ def _availability(kind: str, name: str, known: Mapping[str, bool]) -> tuple[str,
     if name not in known:
         return f"unknown {kind} {name!r}", did_you_mean(name, known) or f"{kind}s: {', '.join(known)}"
     if not known[name]:
-        return f"{kind} {name} is switched off", f"sparkrun setup features enable {kind}.{name.replace('-', '_')}"
+        return f"{kind} {name} is switched off", f"sparkrun setup features enable {kind}.{name}"
     return None
 
 
@@ -121,4 +140,4 @@ def _is_gguf(model: str) -> bool:
     return "gguf" in model.lower() or (":" in model and "://" not in model)
 
 
-PLUGIN_RULES: tuple[Rule, ...] = (runtime_name, runtime_limits, host_images, builder, executor, scheduler, readiness)
+PLUGIN_RULES: tuple[Rule, ...] = (runtime_name, runtime_limits, host_images, builder, builder_fields, executor, scheduler, readiness)
