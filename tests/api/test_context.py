@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sparkrun.api._context import make_context, reach
+from sparkrun.api._context import make_context, reach, reach_remembered
 from sparkrun.core.cluster_manager import ClusterEdit, ClusterManager
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import PluginError, SparkrunError
 from sparkrun.core.hosts import HostOptions
+from sparkrun.core.jobs import Job, write_job
 from sparkrun.orchestration.ssh import SshRunner
 from sparkrun.testing import FakeCluster
 
@@ -112,3 +113,16 @@ def test_a_cluster_is_reached_by_the_transport_it_names(env: dict[str, str], tmp
     save(sctx, transport="tunnel")
     runner = reach(HostOptions(cluster="lab"), sctx).runner
     assert (type(runner).__name__, vars(runner)) == ("Tunnel", {"cluster": "lab"})
+
+
+def test_hosts_that_nobody_names_are_reached_as_the_user_of_their_last_launch(env: dict[str, str]) -> None:
+    sctx = context(env)
+    for number, (user, hosts) in enumerate((("old", ("a", "b")), ("new", ("b",)), (None, ("c",)))):
+        job = Job(cluster_id=f"sparkrun_{number}_x", hosts=hosts, ssh_user=user, started_at=f"2026-01-0{number + 1}")
+        write_job(job, sctx.config.paths)
+    runner = reach_remembered(HostOptions(), sctx).runner
+    assert isinstance(runner, SshRunner)
+    assert {host: runner.settings.user_of(host) for host in "abc"} == {"a": "old", "b": "new", "c": None}
+    named = reach_remembered(HostOptions(hosts=("a",)), sctx).runner
+    assert isinstance(named, SshRunner)
+    assert named.settings.user_of("a") is None

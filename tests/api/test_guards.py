@@ -50,3 +50,25 @@ def test_heads_that_the_ranks_cannot_share_are_refused_with_the_choices(tmp_path
     with pytest.raises(api.PlacementError, match="tensor_parallel 2 does not divide 9 attention heads") as caught:
         run(two, tmp_path)
     assert "1, 3" in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_a_name_that_only_ssh_knows_is_answered_by_its_address(tmp_path: Path) -> None:
+    two = two_hosts(tmp_path)
+    two.only_ssh_knows.add("a")
+    assert run(two, tmp_path).endpoint == "http://10.0.0.1:8000/v1"
+
+
+def test_a_name_that_is_known_stays(tmp_path: Path) -> None:
+    assert run(two_hosts(tmp_path), tmp_path).endpoint == "http://a:8000/v1"
+
+
+def test_the_head_stops_before_its_workers(tmp_path: Path) -> None:
+    two = two_hosts(tmp_path)
+    job = run(two, tmp_path).cluster_id
+    alive = []
+    two["a"].on(
+        "docker_stop", lambda: alive.append("b still runs" if any(each.alive for each in two["b"].docker.containers.values()) else "")
+    )
+    api.stop(job, api.HostOptions(("a,b",)), sctx=two.sctx)
+    assert alive == ["b still runs"]
+    assert not two["b"].docker.containers

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sparkrun import api
-from sparkrun.core.events import EngineLine, Note, Phase, Step
+from sparkrun.core.events import EngineLine, Note, Phase, Step, Warn
 from sparkrun.core.jobs import read_jobs
 from sparkrun.testing import FakeCluster
 
@@ -262,3 +262,55 @@ def test_a_changed_recipe_that_cannot_be_launched_leaves_what_runs(cluster: Fake
     with pytest.raises(api.ModelMissingError):
         api.run(options(recipe), sctx=cluster.sctx)
     assert [process.alive for process in cluster["localhost"].processes.values()] == [True]
+
+
+@pytest.mark.parametrize("after", ["post_exec: [./x]", "post_commands: [./x]", "stop_after_post: true"])
+def test_what_runs_once_it_answers_needs_the_wait(cluster: FakeCluster, tmp_path: Path, after: str) -> None:
+    path = tmp_path / "hooks.yaml"
+    path.write_text(f"model: org/m\nruntime: vllm\ncontainer: e/v:1\n{after}\n")
+    with pytest.raises(api.UsageError, match=f"--no-ready-wait and the recipe's {after.partition(':')[0]} exclude each other"):
+        api.run(options(str(path), wait=False, hosts=api.HostOptions(("localhost",))), sctx=cluster.sctx)
+    assert cluster["localhost"].ran == []
+
+
+def test_the_times_of_all_six_phases_are_told(cluster: FakeCluster, recipe: str) -> None:
+    timings = api.run(options(recipe), sctx=cluster.sctx).timings
+    assert [timing.title for timing in timings] == [event.title for event in cluster.events if isinstance(event, Phase)]
+    assert len(timings) == 6
+    assert [(timing.seconds is None) is (timing.skipped is not None) for timing in timings] == [True] * 6
+    assert [part.title for part in timings[0].parts] == ["look at localhost", "plan the launch"]
+    (wait,) = timings[5].parts
+    assert [(stage.title, stage.seconds) for stage in wait.parts] == [("port open", 0.04), ("healthy", 0.01), ("first token", 0.09)]
+
+
+def test_what_a_recipe_runs_afterwards_are_steps_of_the_last_phase(cluster: FakeCluster, tmp_path: Path) -> None:
+    host = cluster["localhost"]
+    host.gpus = 1
+    host.docker.trouble = None
+    host.models["org/m"] = "/models/m"
+    path = tmp_path / "hooks.yaml"
+    path.write_text("model: org/m\nruntime: vllm\ncontainer: e/v:1\npost_exec: [./x]\npost_commands: ['true']\n")
+    timings = api.run(options(str(path), trust=True, hosts=api.HostOptions(("localhost",))), sctx=cluster.sctx).timings
+    assert [part.title.partition(" ")[0] for part in timings[5].parts] == ["wait", "post_exec[1]", "post_commands[1]"]
+    assert timings[5].seconds is not None
+
+
+def test_many_network_variables_of_a_recipe_are_one_warning(cluster: FakeCluster, tmp_path: Path) -> None:
+    path = tmp_path / "net.yaml"
+    path.write_text("model: org/m\nruntime: vllm\ncontainer: e/v:1\nenv: {NCCL_IB_HCA: a, GLOO_SOCKET_IFNAME: b, NODE_IP: c}\n")
+    api.plan(options(str(path), hosts=api.HostOptions(("spark-9",))), sctx=cluster.sctx)
+    (told,) = [event.text for event in cluster.events if isinstance(event, Warn) and "detected on each host" in event.text]
+    assert "env NCCL_IB_HCA, GLOO_SOCKET_IFNAME, NODE_IP are detected on each host" in told
+
+
+def test_metadata_tells_whose_libraries_and_which_accelerators(cluster: FakeCluster, tmp_path: Path) -> None:
+    host = cluster["localhost"]
+    host.gpus, host.docker.trouble, host.models["org/m"] = 1, None, "/models/m"
+    path = tmp_path / "m.yaml"
+    path.write_text("model: org/m\nruntime: vllm\ncontainer: e/v:1\n")
+    api.run(options(str(path), hosts=api.HostOptions(("localhost",))), sctx=cluster.sctx)
+    (job,) = read_jobs(cluster.sctx.config.paths)
+    assert job.backends == {"localhost": {"vendor": "nvidia", "backend": "nccl"}}
+    assert job.gpu_allocations == {"localhost": [{"rank": 0, "gpu_index": 0}]}
+    assert job.effective_container_images == {"localhost": "e/v:1"}
+    assert job.recipe_fingerprint is not None

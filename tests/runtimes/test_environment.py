@@ -8,7 +8,8 @@ import pytest
 from sparkrun.core.recipe.checks.environment import COMPILE_CACHE_ENV
 from sparkrun.core.recipe.detect import CONCRETE_RUNTIMES
 from sparkrun.core.templating import UnknownEnvReference
-from sparkrun.runtimes.environment import LaunchFields, merge_tiers, render_recipe_env
+from sparkrun.orchestration.primitives import merge_env
+from sparkrun.runtimes.environment import LaunchFields, render_recipe_env
 from sparkrun.runtimes.ranks import RankContext
 from sparkrun.runtimes.runtime_cache import CacheKey, CacheSettings, cache_label, plan_runtime_cache
 from tests.runtimes.serving import Serve
@@ -65,12 +66,12 @@ def test_a_node_of_several(serve: Serve, runtime: str, expected: dict[str, str])
 
 def test_atlas_blanks_what_was_detected(serve: Serve) -> None:
     served = serve(plain("atlas")).given(rank=SECOND)
-    env = merge_tiers({"NCCL_IB_GID_INDEX": "3", "NCCL_CROSS_NIC": "1"}, served.runtime.get_extra_env(served.ctx))
+    env = merge_env({"NCCL_IB_GID_INDEX": "3", "NCCL_CROSS_NIC": "1"}, served.runtime.get_extra_env(served.ctx))
     assert (env["NCCL_IB_GID_INDEX"], env["NCCL_CROSS_NIC"], env["NCCL_ALGO"]) == ("", "", "Ring")
 
 
 def test_a_higher_tier_wins_and_nothing_is_lost() -> None:
-    assert merge_tiers({"A": "1", "B": "1"}, {"B": "2"}, {}, {"C": "3"}) == {"A": "1", "B": "2", "C": "3"}
+    assert merge_env({"A": "1", "B": "1"}, {"B": "2"}, {}, {"C": "3"}) == {"A": "1", "B": "2", "C": "3"}
 
 
 def test_a_recipe_s_values_are_those_of_each_host() -> None:

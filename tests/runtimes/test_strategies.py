@@ -60,11 +60,13 @@ def context(count: int, *, gated: bool = False, hooks: tuple[Stage, ...] = (), n
 
 
 def told(stages: tuple[Stage, ...]) -> list[str]:
-    """Each stage as its actions and what it waits for."""
-    return [
-        ", ".join(action.title for action in stage.actions) + (f" until {stage.until.call.name}" if stage.until else "") or stage.title
-        for stage in stages
-    ]
+    """Each stage as its actions, each with all that runs in its session."""
+    return [", ".join(_told(action) for action in stage.actions) or stage.title for stage in stages]
+
+
+def _told(action: HostAction) -> str:
+    names = [call.name for call in action.call.chain]
+    return action.title + (f" by {' then '.join(names)}" if len(names) > 1 else "")
 
 
 def test_one_rank_is_started() -> None:
@@ -82,13 +84,10 @@ def test_native_ranks_begin_together() -> None:
 
 
 def test_the_rendezvous_is_watched_on_the_head_s_host_and_notices_its_death() -> None:
-    watch = plan_native(context(2), workers_wait=True)[0].until
-    assert watch is not None
-    assert (watch.host, watch.call.params) == (
-        "h0",
-        {"HOST": "10.0.0.0", "PORT": "25000", "TIMEOUT_S": "600", "WATCH_CONTAINER": "job_0"},
-    )
-    assert watch.timeout_s > 600
+    (start,) = plan_native(context(2), workers_wait=True)[0].actions
+    assert (start.host, start.call.name, start.undo) == ("h0", "start", ScriptCall("stop"))
+    assert start.call.then == ScriptCall("wait_port", {"HOST": "10.0.0.0", "PORT": "25000", "TIMEOUT_S": "600", "WATCH_CONTAINER": "job_0"})
+    assert start.timeout_s > 600
 
 
 def test_replicas_of_one_process_wait_for_nobody() -> None:
@@ -96,23 +95,18 @@ def test_replicas_of_one_process_wait_for_nobody() -> None:
 
 
 def test_workers_that_give_up_at_once_begin_after_their_head() -> None:
-    assert told(plan_native(context(3), workers_wait=True)) == ["start 0 until wait_port", "start 1, start 2"]
+    assert told(plan_native(context(3), workers_wait=True)) == ["start 0 by start then wait_port", "start 1, start 2"]
 
 
 def test_rpc_servers_are_reached_before_the_head_begins() -> None:
     stages = plan_rpc(context(3), 50052)
-    assert told(stages) == ["start 1, start 2 until wait_port", "start 0"]
-    watch = stages[0].until
-    assert watch is not None
-    assert (watch.host, watch.call.params["HOST"], watch.call.params["PORT"]) == ("h0", "10.0.0.1 10.0.0.2", "50052")
+    assert told(stages) == ["start 1, start 2", "start 0 by wait_port then start"]
+    (start,) = stages[1].actions
+    assert (start.host, start.call.params["HOST"], start.call.params["PORT"]) == ("h0", "10.0.0.1 10.0.0.2", "50052")
 
 
-def test_ray_nodes_begin_together_and_are_counted_on_the_head() -> None:
-    stages = plan_ray(context(3))
-    assert told(stages) == ["start 0, start 1, start 2 until wait_ray"]
-    joined = stages[0].until
-    assert joined is not None
-    assert (joined.host, joined.call.params["NODES"], joined.call.params["WATCH_CONTAINER"]) == ("h0", "3", "job_0")
+def test_ray_nodes_begin_together() -> None:
+    assert told(plan_ray(context(3))) == ["start 0, start 1, start 2"]
 
 
 def test_mpi_finds_its_workers_there() -> None:
@@ -131,10 +125,10 @@ def test_the_head_stops_first_and_independent_servers_together() -> None:
     [
         ("vllm-distributed", ["start 0, start 1"]),
         ("sglang", ["start 0, start 1"]),
-        ("atlas", ["start 0 until wait_port", "start 1"]),
-        ("tokenary", ["start 0 until wait_port", "start 1"]),
-        ("vllm-ray", ["start 0, start 1 until wait_ray"]),
-        ("llama-cpp", ["start 1 until wait_port", "start 0"]),
+        ("atlas", ["start 0 by start then wait_port", "start 1"]),
+        ("tokenary", ["start 0 by start then wait_port", "start 1"]),
+        ("vllm-ray", ["start 0, start 1"]),
+        ("llama-cpp", ["start 1", "start 0 by wait_port then start"]),
         ("trtllm", ["start 1", "start 0"]),
     ],
 )

@@ -29,8 +29,30 @@ def main(words: list[str]) -> None:
     failing = ROOT / f"fail.{words[0]}"
     if failing.exists():
         fail(failing.read_text())
-    verbs = {"run": run, "inspect": inspect, "image": image, "stop": stop, "rm": remove, "ps": listing, "logs": logs, "exec": execute}
+    verbs = {
+        "run": run,
+        "inspect": inspect,
+        "image": image,
+        "stop": stop,
+        "rm": remove,
+        "ps": listing,
+        "logs": logs,
+        "exec": execute,
+        "version": version,
+    }
     verbs[words[0]](words[1:])
+
+
+def version(words: list[str]) -> None:
+    del words
+    print("28.2.2")
+
+
+def wait(words: list[str]) -> None:
+    for meta in chosen(words):
+        while ended(meta) is None:
+            time.sleep(0.01)
+        print(ended(meta))
 
 
 def run(words: list[str]) -> None:

@@ -95,7 +95,7 @@ def test_a_dead_container_goes_when_its_workload_is_started_anew(daemon: Daemon)
     daemon.start(rank_of("exit 1"))
     wait_ended(daemon)
 
-    assert daemon.start(rank_of(name="elsewhere"), "two").returncode == 0
+    assert daemon.start(rank_of(name="elsewhere", removes=(NAME,)), "two").returncode == 0
     assert daemon("ps", "-a", "--format", "{{.Names}}").split() == ["elsewhere"]
 
 

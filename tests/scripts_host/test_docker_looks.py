@@ -169,12 +169,12 @@ def test_logs_of_a_missing_container_fail(dock: DockerHost) -> None:
 
 
 def test_evidence_tells_how_a_dead_engine_ended(dock: DockerHost) -> None:
-    dock.docker.container(NAME, code=137, oom=True, log="".join(f"line {number}\n" for number in range(40)))
+    dock.docker.container(NAME, code=137, oom=True, log="".join(f"line {number}\n" for number in range(400)))
 
     said = dock.run(EXECUTOR.evidence_call(NAME)).section("EVIDENCE")
 
     assert (said.number("EXIT_CODE"), said.text("SIGNAL"), said.flag("OOM_KILLED")) == (137, "KILL", True)
-    assert said.all("LOG") == tuple(f"line {number}" for number in range(20, 40))
+    assert said.all("LOG") == tuple(f"line {number}" for number in range(200, 400))
     assert "memory" in (said.text("OOM_HINT") or "")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from sparkrun.core.remote import ScriptCall
 from sparkrun.orchestration.executor import LogView
+from sparkrun.scripts import load_script
 from tests.scripts_host.docker_host import EXECUTOR, FOREVER, NAME, DockerHost, dock, labels_of, mount, rank_of
 from tests.scripts_host.scratch_host import ScratchHost, eventually
 
@@ -153,8 +154,8 @@ def test_a_live_container_is_not_replaced(dock: DockerHost) -> None:
     ran = dock.start(rank_of(), "two")
 
     assert (ran.returncode, ran.answers.text("REASON")) == (11, "running")
-    assert len(dock.docker.calls("run")) == 1
-    assert dock.gate().exists()
+    assert dock.docker.containers()[NAME]["labels"]["sparkrun.launch"] == "one"
+    assert [path.name for path in dock.folder.glob("sparkrun_*")] == [dock.gate().name]
 
 
 def test_a_dead_container_of_ours_is_replaced(dock: DockerHost) -> None:
@@ -167,32 +168,23 @@ def test_a_dead_container_of_ours_is_replaced(dock: DockerHost) -> None:
     assert [path.name for path in dock.folder.glob("sparkrun_*")] == [dock.gate(launch="two").name]
 
 
-def test_a_dead_container_of_the_same_workload_elsewhere_goes_with_the_next_launch(dock: DockerHost) -> None:
+def test_what_is_left_of_an_earlier_launch_goes_with_the_next_one(dock: DockerHost) -> None:
     dock.started(rank_of("exit 1"))
     dock.docker.exit_code(NAME)
 
-    dock.started(rank_of(name="other_solo"), "two")
+    dock.started(rank_of(name="other_solo", removes=(NAME, "never_was")), "two")
 
     assert list(dock.docker.containers()) == ["other_solo"]
     assert not dock.gate().exists()
 
 
-def test_a_dead_container_that_is_to_be_kept_stays(dock: DockerHost) -> None:
-    dock.started(rank_of("exit 1"), auto_remove=False)
-    dock.docker.exit_code(NAME)
+def test_what_lives_again_or_is_another_s_stays(dock: DockerHost) -> None:
+    dock.started(rank_of())
+    dock.docker.container("database", code=1)
 
-    dock.started(rank_of(name="other_solo"), "two")
+    dock.started(rank_of(name="other_solo", removes=(NAME, "database")), "two")
 
-    assert NAME in dock.docker.containers()
-
-
-def test_a_dead_rank_of_the_same_launch_stays_to_tell_how_it_ended(dock: DockerHost) -> None:
-    dock.started(rank_of("exit 1"))
-    dock.docker.exit_code(NAME)
-
-    dock.started(rank_of(name="other_solo"))
-
-    assert NAME in dock.docker.containers()
+    assert set(dock.docker.containers()) == {NAME, "database", "other_solo"}
 
 
 def test_an_unlabelled_container_of_an_earlier_version_is_replaced_by_its_name(dock: DockerHost) -> None:
@@ -208,8 +200,7 @@ def test_what_is_not_ours_is_left_alone(dock: DockerHost, name: str, labels: dic
     ran = dock.start(rank_of(name=name))
 
     assert (ran.returncode, ran.answers.text("REASON")) == (8, "not_ours")
-    assert dock.docker.containers()[name]["id"] == made
-    assert dock.docker.calls("run") == []
+    assert {name: container["id"] for name, container in dock.docker.containers().items()} == {name: made}
 
 
 def test_a_missing_image_is_named_before_anything_runs(dock: DockerHost) -> None:
@@ -416,3 +407,20 @@ def test_a_variable_that_cannot_be_set_is_refused_without_its_value(dock: Docker
 
     assert (ran.returncode, ran.answers.text("REASON")) == (2, "bad_parameter")
     assert "sh0wn" not in ran.stdout + ran.stderr
+
+
+def suited(host: ScratchHost, words: str) -> list[str]:
+    """What podman of a user without root is given, where files may be 1024, memory that stays 8 MiB and stacks as large as one likes."""
+    functions = load_script("docker_start").removesuffix("main\n")
+    limits = "ulimit() { case $2 in -n) echo 1024 ;; -l) echo 8192 ;; *) echo unlimited ;; esac; }"
+    text = f"{functions}\n{limits}\nOWN_USER=1 WORDS=({words})\nsuit_rootless_podman\nprintf '%s\\n' \"${{WORDS[@]}}\""
+    return host.feed(text + "\n").stdout.split()
+
+
+def test_podman_without_root_asks_for_no_more_than_its_user_may_have(host: ScratchHost) -> None:
+    limits = "--ulimit memlock=-1:-1 --ulimit stack=67108864 --ulimit nofile=65535:65535"
+    words = suited(host, f"podman run -d --init --user 7:7 {limits} img sh gate cmd")
+    assert words[:5] == ["podman", "run", "-d", "--init", "--userns=keep-id"]
+    given = [words[at + 1] for at, word in enumerate(words) if word == "--ulimit"]
+    assert given == ["memlock=8388608:8388608", "stack=67108864", "nofile=1024:1024"]
+    assert words[-4:] == ["img", "sh", "gate", "cmd"]

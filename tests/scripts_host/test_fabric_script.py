@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sparkrun.core.fabric import FabricFacts, Gid, Interface, InterfaceAddress, select_fabric
-from sparkrun.orchestration.collectives import cluster_env, node_env
+from sparkrun.orchestration.collectives import node_env
+from sparkrun.runtimes._cluster_ops import resolve_comm_env
 from tests.core.fabric.hosts import SPARK_PORTS, mapped_gid
 from tests.scripts_host.fake_network import FakeNetwork
 
@@ -217,7 +218,7 @@ def test_two_sparks_from_their_files_to_their_environment(tmp_path: Path) -> Non
             FakeNetwork(tmp_path / str(n)), {"enp1s0f0np0": f"192.168.11.{n}/24", "enP2p1s0f0np0": f"192.168.12.{n}/24"}, f"10.0.0.{n}/24"
         )
         facts[f"10.0.0.{n}"] = net.probe()
-    env = cluster_env(select_fabric(facts), {})["10.0.0.2"]
+    env = resolve_comm_env(select_fabric(facts), {}, {})["10.0.0.2"]
     assert env["NCCL_IB_HCA"] == "rocep1s0f0,roceP2p1s0f0"
     assert env["NCCL_IB_GID_INDEX"] == "3"
     assert env["NCCL_SOCKET_IFNAME"] == "enP7s7,enp1s0f0np0,enP2p1s0f0np0"
@@ -229,7 +230,7 @@ def test_gid_indices_3_and_5_are_not_pinned_to_one(tmp_path: Path) -> None:
     for n in (1, 2):
         fabric = {"enp1s0f0np0": f"192.168.11.{n}/24", "enP2p1s0f0np0": f"192.168.12.{n}/24"}
         facts[f"10.0.0.{n}"] = make_spark(FakeNetwork(tmp_path / str(n)), fabric, f"10.0.0.{n}/24", indices={"roceP2p1s0f0": 5}).probe()
-    for env in cluster_env(select_fabric(facts), {}).values():
+    for env in resolve_comm_env(select_fabric(facts), {}, {}).values():
         assert "NCCL_IB_GID_INDEX" not in env
         assert env["NCCL_IB_HCA"] == "rocep1s0f0,roceP2p1s0f0"
 
@@ -246,7 +247,7 @@ def test_a_third_active_port_that_leads_nowhere_is_left_out_with_the_reason(tmp_
         "10.0.0.2": make_spark(FakeNetwork(tmp_path / "2"), other, "10.0.0.2/24").probe(),
     }
     fabric = select_fabric(facts)
-    env = cluster_env(fabric, {})["10.0.0.1"]
+    env = resolve_comm_env(fabric, {}, {})["10.0.0.1"]
     assert env["NCCL_IB_HCA"] == "rocep1s0f0,roceP2p1s0f0"
     assert "enp1s0f1np1" not in env["NCCL_SOCKET_IFNAME"]
     assert fabric.hosts["10.0.0.1"].notes == (f"10.0.0.1: rocep1s0f1 port 1 (enp1s0f1np1) is not used: {reason}",)
@@ -262,6 +263,6 @@ def test_hosts_given_by_fabric_address_meet_there_though_the_default_route_is_wi
         net.route("wlP9s9", f"10.8.0.{n}")
         facts[f"192.168.11.{n}"] = net.probe()
     fabric = select_fabric(facts)
-    for host, env in cluster_env(fabric, {}).items():
+    for host, env in resolve_comm_env(fabric, {}, {}).items():
         assert env["GLOO_SOCKET_IFNAME"] == env["NCCL_SOCKET_IFNAME"] == "enp1s0f0np0"
         assert node_env(fabric.hosts[host]) == {"NODE_IP": host, "VLLM_HOST_IP": host, "SGLANG_HOST_IP": host}

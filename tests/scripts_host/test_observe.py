@@ -10,12 +10,16 @@ import pwd
 import shutil
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from sparkrun.utils.shell import Section
+from tests.scripts_host.docker_host import EXECUTOR, NAME, DockerHost, dock, rank_of
 from tests.scripts_host.scratch_host import ScratchHost, eventually
+
+__all__ = ["dock"]
 
 SECTIONS = ("HOST", "ACCEL", "ENGINE", "MODEL", "PORTS", "WORKLOADS", "DOCKER")
 
@@ -58,7 +62,7 @@ def test_the_host_says_what_it_is(host: ScratchHost) -> None:
 
 
 def test_a_bare_host_is_a_fact_and_no_failure(host: ScratchHost) -> None:
-    ran = host.run("observe", MODEL="pkg://some/file", ENGINE="llama-server", PORTS=("1",), NAMES=("x",))
+    ran = host.run("observe", MODEL="pkg://some/file", ENGINE="llama-server", PORTS=("1",))
 
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.section("DOCKER").flag("DOCKER_PRESENT") is False
@@ -615,32 +619,39 @@ def test_the_workloads_of_the_local_executor_are_told(host: ScratchHost) -> None
     assert ran.section("WORKLOADS").number("COUNT") == 2
 
 
-DOCKER = """
-case "$*" in
-  version*) echo 28.2.2 ;;
-  "ps -a --no-trunc --filter label=sparkrun.cluster_id --format "*) echo '{"id":"1"}'; echo '{"id":"2"}' ;;
-  "ps -a --no-trunc --filter name=^/?b_solo$ --filter name=^/?c\\.1$ --format "*) echo '{"id":"2"}'; echo '{"id":"3"}' ;;
-  *) echo "unexpected: $*" >&2; exit 1 ;;
-esac
-"""
+def test_containers_of_ours_are_told_beside_the_processes(dock: DockerHost) -> None:
+    dock.started(rank_of())
+    dock.host.start("one", "exec sleep 600", CLUSTER_ID="c1")
+
+    ran = dock.host.run("observe")
+
+    told = {(section.text("NAME"), section.text("EXECUTOR"), section.text("STATE")) for section in ran.answers.sections("WORKLOAD")}
+    assert told == {("one", None, "running"), (NAME, "docker", "running")}
+    docker = ran.section("DOCKER")
+    assert [docker.text(key) for key in ("DOCKER_USABLE", "DOCKER_VERSION", "DOCKER_REASON")] == ["1", "28.2.2", None]
+    (container,) = [section for section in ran.answers.sections("WORKLOAD") if section.text("EXECUTOR")]
+    (status,) = dock.run(EXECUTOR.status_call()).answers.sections("WORKLOAD")
+    same = ("NAME", "STATE", "CLUSTER_ID", "LAUNCH", "LABELS", "ALLOCATIONS", "AUTO_REMOVE", "PID", "GATE")
+    assert [container.text(key) for key in same] == [status.text(key) for key in same]
 
 
-def test_containers_are_told_once_each(host: ScratchHost) -> None:
-    host.program("docker", DOCKER)
+@pytest.mark.parametrize(("name", "body"), [("podman", "exit 0"), ("docker", 'exec /usr/bin/podman "$@"')])
+def test_podman_is_known_by_its_name_or_by_the_script_that_calls_it(host: ScratchHost, name: str, body: str) -> None:
+    host.program(name, body)
 
-    section = look(host, "DOCKER", NAMES=("b_solo", "c.1", "not a name"))
+    assert look(host, "DOCKER").flag("DOCKER_PODMAN") is True
 
-    told = [section.text(key) for key in ("DOCKER_PRESENT", "DOCKER_USABLE", "DOCKER_VERSION", "DOCKER_REASON")]
-    assert told == ["1", "1", "28.2.2", None]
-    assert [json.loads(line)["id"] for line in section.all("CONTAINER")] == ["1", "2", "3"]
+
+def test_docker_itself_is_no_podman(dock: DockerHost) -> None:
+    assert look(dock.host, "DOCKER").text("DOCKER_PODMAN") is None
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
         ("echo 'permission denied while trying to connect' >&2; exit 1", "permission denied while trying to connect"),
-        ("exit 125", "docker version ended with exit code 125"),
-        ("exec sleep 600", "docker did not answer within 5 s"),
+        ("exit 125", "docker ps ended with exit code 125"),
+        ("exec sleep 600", "docker did not answer within 8 s"),
     ],
 )
 def test_a_docker_that_cannot_be_used_is_told_with_the_reason(host: ScratchHost, body: str, reason: str) -> None:
@@ -657,7 +668,64 @@ def test_a_docker_whose_list_fails_is_told(host: ScratchHost) -> None:
 
     section = look(host, "DOCKER")
 
-    assert (section.text("DOCKER_USABLE"), section.text("DOCKER_REASON"), section.all("CONTAINER")) == ("1", "docker ps: no list", ())
+    assert (section.text("DOCKER_USABLE"), section.text("DOCKER_REASON")) == ("0", "no list")
+
+
+# --- the claim of a launch ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_host_is_claimed_by_one_session_at_a_time(host: ScratchHost, tmp_path: Path) -> None:
+    file = str(tmp_path / "claim")
+    first = host.begin("observe", CLAIM="1", CLAIM_FILE=file)
+    first.wait_for("CLAIMED=1")
+    first.wait_for("LOOKED=1")
+
+    second = host.run("observe", CLAIM="1", CLAIM_FILE=file)
+    assert (second.returncode, second.section("CLAIM").text("REASON")) == (1, "busy")
+    assert [part.name for part in second.answers.parts] == ["CLAIM"]
+
+    first.process.kill()
+    first.process.wait()
+    third = host.begin("observe", CLAIM="1", CLAIM_FILE=file)
+    third.wait_for("LOOKED=1")
+    third.process.kill()
+
+
+def test_a_claim_can_be_waited_for(host: ScratchHost, tmp_path: Path) -> None:
+    file = str(tmp_path / "claim")
+    first = host.begin("observe", CLAIM="1", CLAIM_FILE=file)
+    first.wait_for("LOOKED=1")
+    threading.Timer(0.3, first.process.kill).start()
+
+    second = host.begin("observe", CLAIM="1", CLAIM_FILE=file, CLAIM_WAIT_S="10")
+    second.wait_for("LOOKED=1")
+    second.process.kill()
+
+
+def test_a_program_that_hangs_does_not_keep_the_claim(host: ScratchHost, tmp_path: Path) -> None:
+    file = str(tmp_path / "claim")
+    host.program("nvidia-smi", f"echo x >{tmp_path}/asked; exec sleep 30")
+    first = host.begin("observe", CLAIM="1", CLAIM_FILE=file)
+    eventually((tmp_path / "asked").exists)
+    first.process.kill()
+    first.process.wait()
+
+    second = host.begin("observe", CLAIM="1", CLAIM_FILE=file)
+    second.wait_for("CLAIMED=1")
+    second.process.kill()
+
+
+def test_a_claim_ends_with_its_lifeline(host: ScratchHost, tmp_path: Path) -> None:
+    ended = host.run("observe", CLAIM="1", CLAIM_FILE=str(tmp_path / "claim"), LIFELINE="1")
+
+    assert (ended.returncode, ended.section("HELD").flag("LOOKED")) == (0, True)
+
+
+def test_without_flock_nothing_is_locked(host: ScratchHost) -> None:
+    (host.tools / "flock").unlink()
+    ended = host.run("observe", CLAIM="1", LIFELINE="1")
+
+    assert (ended.section("CLAIM").text("LOCK"), ended.section("CLAIM").flag("CLAIMED")) == ("none", True)
 
 
 def _write(path: Path, text: str) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkrun.scripts import SCRIPTS, catalog, compose_script, load_script
+from sparkrun.scripts import SCRIPTS, catalog, compose_script, compose_scripts, load_script
 from sparkrun.utils.shell import parse_answers
 from tests.scripts_host.scratch_host import ScratchHost
 
@@ -84,6 +84,21 @@ def test_a_script_reads_nothing_after_itself_from_stdin(host: ScratchHost) -> No
 
     assert "intruder" not in ran.stdout
     assert ran.section("WORKLOADS").complete
+
+
+def test_scripts_of_one_session_follow_each_other(host: ScratchHost) -> None:
+    ran = host.feed(
+        compose_scripts([("local_start", {"NAME": "x", "COMMAND": "sleep 60", "CACHE": str(host.cache)}), ("local_status", {})])
+    )
+
+    assert ran.returncode == 0
+    assert [section.text("NAME") for section in ran.answers.sections("WORKLOAD")] == ["x"]
+
+
+def test_a_script_that_fails_ends_those_after_it_with_its_exit_code(host: ScratchHost) -> None:
+    ran = host.feed(compose_scripts([("local_start", {"NAME": "../x", "COMMAND": "sleep 60"}), ("local_status", {})]))
+
+    assert (ran.returncode, ran.answers.text("REASON"), ran.answers.sections("WORKLOADS")) == (2, "bad_name", ())
 
 
 def test_text_outside_ascii_is_measured_in_bytes(host: ScratchHost) -> None:

@@ -1,11 +1,10 @@
-"""Waiting for a port, and for the nodes of a Ray cluster."""
+"""Waiting for a port, and standing by a rank."""
 
 from __future__ import annotations
 
 import socket
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,6 @@ from tests.scripts_host.docker_host import NAME, DockerHost, dock, rank_of
 from tests.scripts_host.scratch_host import ScratchHost, eventually
 
 __all__ = ["dock"]
-
-RAY_STATUS = "======== Autoscaler status ========\nNode status\n---\nActive:\n 1 node_0001\n{more}Pending:\n (no pending nodes)\n 9 x\n"
 
 
 @pytest.fixture
@@ -113,45 +110,6 @@ def test_a_wait_with_wrong_parameters_is_refused(host: ScratchHost, params: dict
     assert (ran.returncode, ran.answers.text("REASON")) == (2, "bad_parameter")
 
 
-def ray_says(dock: DockerHost, more: str) -> None:
-    dock.host.program("ray", f"cat <<'EOF'\n{RAY_STATUS.format(more=more)}EOF\n")
-
-
-@pytest.fixture
-def ray_head(dock: DockerHost) -> DockerHost:
-    dock.docker.inside(dock.host.bin)
-    dock.started(rank_of())
-    return dock
-
-
-def test_enough_ray_nodes_end_the_wait(ray_head: DockerHost) -> None:
-    ray_says(ray_head, "")
-    running = ray_head.host.begin("wait_ray", WATCH_CONTAINER=NAME, NODES="2", TIMEOUT_S="60")
-    running.wait_for("ALIVE=1")
-
-    ray_says(ray_head, " 1 node_0002\n")
-
-    ran = running.result()
-    assert (ran.returncode, ran.section("WAIT").all("ALIVE"), ran.section("WAIT").flag("READY")) == (0, ("1", "2"), True)
-
-
-def test_too_few_ray_nodes_are_counted_in_the_message(ray_head: DockerHost) -> None:
-    ray_says(ray_head, "")
-
-    ran = ray_head.host.run("wait_ray", WATCH_CONTAINER=NAME, NODES="3", TIMEOUT_S="2")
-
-    assert (ran.returncode, ran.answers.text("REASON")) == (1, "ray_timeout")
-    assert "1 of 3 nodes" in (ran.answers.text("MESSAGE") or "")
-
-
-def test_a_dead_head_ends_the_wait_for_its_nodes(dock: DockerHost) -> None:
-    dock.docker.container(NAME, code=1)
-
-    ran = dock.host.run("wait_ray", WATCH_CONTAINER=NAME, NODES="2", TIMEOUT_S="60")
-
-    assert (ran.returncode, ran.answers.text("REASON")) == (1, "died")
-
-
 def test_a_guard_tells_of_the_end_of_its_container(dock: DockerHost) -> None:
     dock.started(rank_of("sleep 60"))
     dock.open(rank_of("sleep 60"))
@@ -167,31 +125,3 @@ def test_a_guard_tells_of_the_end_of_its_container(dock: DockerHost) -> None:
 
 def test_a_guard_needs_something_to_watch(host: ScratchHost) -> None:
     assert host.run("guard").returncode == 2
-
-
-def test_a_host_is_claimed_by_one_session_at_a_time(host: ScratchHost, tmp_path: Path) -> None:
-    file = str(tmp_path / "claim")
-    first = host.begin("claim", FILE=file)
-    first.wait_for("CLAIMED=1")
-
-    second = host.run("claim", FILE=file)
-    assert (second.returncode, second.answers.text("REASON")) == (1, "busy")
-
-    first.process.kill()
-    first.process.wait()
-    third = host.begin("claim", FILE=file)
-    third.wait_for("CLAIMED=1")
-    third.process.kill()
-
-
-def test_a_claim_ends_with_its_lifeline(host: ScratchHost, tmp_path: Path) -> None:
-    ended = host.run("claim", FILE=str(tmp_path / "claim"), LIFELINE="1")
-
-    assert (ended.returncode, ended.section("CLAIM").flag("CLAIMED")) == (0, True)
-
-
-def test_without_flock_nothing_is_locked(host: ScratchHost) -> None:
-    (host.tools / "flock").unlink()
-    ended = host.run("claim", LIFELINE="1")
-
-    assert (ended.answers.text("LOCK"), ended.section("CLAIM").flag("CLAIMED")) == ("none", True)

@@ -26,39 +26,7 @@ if TYPE_CHECKING:
         update_cluster,
     )
     from sparkrun.api._context import make_context
-    from sparkrun.api._errors import (
-        AlreadyRunningError,
-        AmbiguousWorkloadError,
-        BuildFailedError,
-        ConfigError,
-        DockerUnavailableError,
-        EngineDiedError,
-        EngineMissingError,
-        ExecutorUnavailableError,
-        HostCommandError,
-        HostsBusyError,
-        HostsError,
-        HostUnreachableError,
-        ImageMissingError,
-        IncompatibleHardwareError,
-        Interrupted,
-        LaunchFailedError,
-        ModelMissingError,
-        NotCachedError,
-        NotReadyError,
-        PlacementError,
-        PluginError,
-        PortInUseError,
-        RecipeError,
-        RecipeNotFoundError,
-        RecipeSyntaxError,
-        SparkrunError,
-        StateError,
-        StopFailedError,
-        UnknownPlaceholderError,
-        UnknownWorkloadError,
-        UsageError,
-    )
+    from sparkrun.api._errors import *  # noqa: F403 - every error, by its own list
     from sparkrun.api._fabric import FabricHostReport, FabricPortReport, FabricReport, fabric
     from sparkrun.api._image_cache import delete_image, image_cache, inspect_image, pin_image, prune_images, unpin_image, verify_images
     from sparkrun.api._image_cache_results import ImageCacheChange, ImageCacheReport, ImageChange, ImageCopy, ImageHostReport, ImageReport
@@ -85,7 +53,7 @@ if TYPE_CHECKING:
         WrongFile,
     )
     from sparkrun.api._model_look import CacheOptions
-    from sparkrun.api._ops import LogLine, check_job, logs, status, stop, stop_all
+    from sparkrun.api._ops import check_job, logs, status, stop, stop_all
     from sparkrun.api._profiles import benchmark_profile, benchmark_profiles
     from sparkrun.api._recipe_checks import export, fail_on, schema, validate
     from sparkrun.api._recipes import registries, search_recipes, show
@@ -114,6 +82,7 @@ if TYPE_CHECKING:
     from sparkrun.core.run_options import RunOptions
     from sparkrun.core.vram_report import VramOptions, VramReport
     from sparkrun.orchestration.executor import LogView
+    from sparkrun.orchestration.logs import LogLine
 
 __getattr__ = lazy_names(
     __name__,
@@ -123,15 +92,6 @@ __getattr__ = lazy_names(
             get_cluster infer_hardware inspect_cluster list_clusters set_default_cluster update_cluster
         """,
         "sparkrun.api._context": "make_context",
-        "sparkrun.api._errors": """
-            AlreadyRunningError AmbiguousWorkloadError BuildFailedError ConfigError DockerUnavailableError
-            EngineDiedError EngineMissingError
-            ExecutorUnavailableError HostCommandError HostUnreachableError HostsBusyError HostsError IncompatibleHardwareError Interrupted
-            ImageMissingError LaunchFailedError ModelMissingError NotCachedError NotReadyError PlacementError PluginError PortInUseError
-            RecipeError
-            RecipeNotFoundError RecipeSyntaxError SparkrunError StateError StopFailedError UnknownPlaceholderError
-            UnknownWorkloadError UsageError
-        """,
         "sparkrun.api._fabric": "FabricHostReport FabricPortReport FabricReport fabric",
         "sparkrun.api._launch": "build plan plan_build run stage",
         "sparkrun.api._image_cache": "delete_image image_cache inspect_image pin_image prune_images unpin_image verify_images",
@@ -145,7 +105,7 @@ __getattr__ = lazy_names(
             CacheChange CacheReport ModelCacheChange ModelCacheReport ModelChange ModelReport RemovalReport Verification WrongFile
         """,
         "sparkrun.api._model_look": "CacheOptions",
-        "sparkrun.api._ops": "LogLine check_job logs status stop stop_all",
+        "sparkrun.api._ops": "check_job logs status stop stop_all",
         "sparkrun.api._profiles": "benchmark_profile benchmark_profiles",
         "sparkrun.api._recipe_checks": "export fail_on schema validate",
         "sparkrun.api._recipes": "registries search_recipes show",
@@ -174,7 +134,9 @@ __getattr__ = lazy_names(
         "sparkrun.core.run_options": "RunOptions",
         "sparkrun.core.vram_report": "VramOptions VramReport",
         "sparkrun.orchestration.executor": "LogView",
+        "sparkrun.orchestration.logs": "LogLine",
     },
+    others="sparkrun.api._errors",
 )
 
 __all__ = [
@@ -271,6 +233,7 @@ __all__ = [
     "SlotReason",
     "SparkrunContext",
     "SparkrunError",
+    "StageFailedError",
     "State",
     "StateError",
     "StatusReport",

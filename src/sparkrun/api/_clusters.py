@@ -21,12 +21,12 @@ from sparkrun.core.cluster_manager import (
     detailed_json,
 )
 from sparkrun.core.context import SparkrunContext
-from sparkrun.core.facts import HostFacts, Unreachable
+from sparkrun.core.facts import Unreachable
 from sparkrun.core.hardware import HostHardware, write_hosts_hardware
+from sparkrun.core.hardware_probe import probe_hosts
 from sparkrun.core.hosts import HostOptions
 from sparkrun.core.paths import home_dir
 from sparkrun.core.values import ConfigValue
-from sparkrun.orchestration.observe import Question, observe_hosts
 
 Probe = Callable[[Sequence[str]], Mapping[str, HostHardware | Unreachable]]
 """Looks at hosts and tells what each is made of, or why it did not answer."""
@@ -108,7 +108,7 @@ def infer_hardware(name: str, *, sctx: SparkrunContext, probe: Probe | None = No
     """
     manager = _manager(sctx)
     cluster = manager.load(name)
-    found = (probe or probe_over_runner(reach(HostOptions(cluster=name), sctx)))(cluster.hosts)
+    found = probe(cluster.hosts) if probe else probe_hosts(cluster.hosts, reach(HostOptions(cluster=name), sctx).runner)
     seen = {host: hardware for host, hardware in found.items() if isinstance(hardware, HostHardware)}
     silent = tuple(host for host in found.values() if isinstance(host, Unreachable))
     if seen:
@@ -132,16 +132,6 @@ def inspect_cluster(name: str, *, sctx: SparkrunContext) -> ClusterInspection:
             "sparkrun": cluster.sparkrun_cache_dir or "~/.cache/sparkrun",
         },
     )
-
-
-def probe_over_runner(sctx: SparkrunContext) -> Probe:
-    """A probe that asks the hosts themselves."""
-
-    def probe(hosts: Sequence[str]) -> dict[str, HostHardware | Unreachable]:
-        seen = observe_hosts(hosts, Question(), sctx.runner)
-        return {each.host: each.hardware if isinstance(each, HostFacts) else each for each in seen}
-
-    return probe
 
 
 def _manager(sctx: SparkrunContext) -> ClusterManager:

@@ -61,6 +61,21 @@ def reach(options: HostOptions, sctx: SparkrunContext) -> SparkrunContext:
     return msgspec.structs.replace(sctx, make_runner=lambda: runner, offline=offline)
 
 
+def reach_remembered(options: HostOptions, sctx: SparkrunContext) -> SparkrunContext:
+    """The same for what was launched from here: hosts that nobody names now are reached as the user of their last launch."""
+    sctx = reach(options, sctx)
+    if options.hosts or options.hosts_file or options.cluster:
+        return sctx
+    from sparkrun.core.jobs import read_jobs, users_of
+    from sparkrun.orchestration.ssh import SshRunner
+
+    users = users_of(read_jobs(sctx.config.paths))
+    if not users or not isinstance(sctx.runner, SshRunner):
+        return sctx
+    runner = sctx.runner.with_users(users)
+    return msgspec.structs.replace(sctx, make_runner=lambda: runner)
+
+
 def _cluster_of(options: HostOptions, config: SparkrunConfig) -> Cluster | None:
     """The cluster named, or the default one where hosts are not named outright."""
     from sparkrun.core.cluster_manager import ClusterManager  # recipes and registries have no use for clusters

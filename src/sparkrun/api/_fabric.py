@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 
 from sparkrun.api._context import reach
-from sparkrun.core.backend_select import BackendBundle, select_backends
-from sparkrun.core.cluster_manager import cluster_env as env_of_cluster
+from sparkrun.core.backend_select import BackendBundle, resolve_per_host_backends
+from sparkrun.core.cluster_manager import cluster_env
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.fabric import Fabric, FabricOptions, FabricPort, HostFabric, Link, Topology, select_fabric
 from sparkrun.core.facts import HostFacts, Unreachable
 from sparkrun.core.hosts import HostOptions, HostSelection, require_hosts
-from sparkrun.orchestration.collectives import cluster_env
 from sparkrun.orchestration.observe import Question, observe_hosts
 from sparkrun.platforms import resolve_platform
+from sparkrun.runtimes._cluster_ops import resolve_comm_env
 
 Env = dict[str, str]
 
@@ -105,7 +105,7 @@ def fabric(hosts: HostOptions = HostOptions(), *, sctx: SparkrunContext) -> Fabr
         origin=selection.origin,
         topology=chosen.topology,
         ring_order=chosen.ring_order,
-        hosts=tuple(_host_reports(chosen, facts, env_of_cluster(selection.cluster, sctx.config) if selection.cluster else {})),
+        hosts=tuple(_host_reports(chosen, facts, cluster_env(selection.cluster, sctx.config) if selection.cluster else {})),
         links=chosen.links,
         notes=chosen.all_notes,
         unreachable=tuple(silent for silent in found if isinstance(silent, Unreachable)),
@@ -122,9 +122,9 @@ def _options(selection: HostSelection) -> FabricOptions:
 
 
 def _host_reports(chosen: Fabric, facts: Mapping[str, HostFacts], user_env: Env) -> Iterator[FabricHostReport]:
-    backends = {host: select_backends(seen.hardware) for host, seen in facts.items()}
-    detected = cluster_env(chosen, backends)
-    given = cluster_env(chosen, backends, user_env)
+    backends = resolve_per_host_backends({host: seen.hardware for host, seen in facts.items()})
+    detected = resolve_comm_env(chosen, {}, backends)
+    given = resolve_comm_env(chosen, user_env, backends)
     for host, seen in facts.items():
         left_out = tuple(name for name in detected[host] if name not in given[host])
         yield _host_report(seen, chosen.hosts[host], backends[host], given[host], left_out)

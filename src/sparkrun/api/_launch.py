@@ -10,6 +10,8 @@ from sparkrun.core.context import SparkrunContext
 from sparkrun.core.launcher import Launched, launch_inference, plan_inference, plan_preparation, prepare_inference
 from sparkrun.core.plan import LaunchPlan
 from sparkrun.core.run_options import RunOptions
+from sparkrun.core.timings import Timing
+from sparkrun.diagnostics.launch_bundle import collecting
 
 STAGE_SCHEMA = "sparkrun.stage/1"
 
@@ -18,9 +20,11 @@ def run(options: RunOptions, *, sctx: SparkrunContext) -> RunResult:
     """Serve a recipe and wait until it truly answers (unless ``options.wait`` is off).
 
     Raises a ``SparkrunError`` of the situation; after a failed or interrupted launch nothing of it is left running,
-    unless ``options.keep_on_failure``.
+    unless ``options.keep_on_failure``. ``options.collect_diagnostics`` names a file that tells everything about it, however it ended.
     """
-    return _result(launch_inference(options, reach(options.hosts, sctx)))
+    with collecting(sctx.cwd / options.collect_diagnostics if options.collect_diagnostics else None) as record:
+        launched = launch_inference(options, reach(options.hosts, sctx), record)
+    return _result(launched, record.timings)
 
 
 def plan(options: RunOptions, *, sctx: SparkrunContext) -> LaunchPlan:
@@ -71,7 +75,7 @@ def _tuning(done: LaunchPlan) -> TuningResult | None:
     return TuningResult(done.tuning.runtime, done.tuning.registry or None, len(done.tuning.files), sent)
 
 
-def _result(launched: Launched) -> RunResult:
+def _result(launched: Launched, timings: tuple[Timing, ...]) -> RunResult:
     planned, outcome = launched.plan, launched.outcome
     return RunResult(
         cluster_id=launched.existing.cluster_id if launched.existing else planned.cluster_id,
@@ -88,4 +92,5 @@ def _result(launched: Launched) -> RunResult:
         healthy_ms=outcome.healthy_ms if outcome else None,
         first_token_ms=outcome.first_token_ms if outcome else None,
         log_lines=launched.log_lines,
+        timings=timings,
     )

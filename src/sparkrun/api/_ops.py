@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
-from sparkrun.api._context import reach
+from sparkrun.api._context import reach_remembered
 from sparkrun.api._results import CheckResult, StatusReport, StoppedWorkload, StopResult
 from sparkrun.api._workloads import NotFound, executor_of, find_workload, forget_gone, hosts_to_ask, observe_status
+from sparkrun.core.bootstrap import Plugins
 from sparkrun.core.cluster_status import State, Workload
 from sparkrun.core.context import SparkrunContext
-from sparkrun.core.errors import HostUnreachableError, StopFailedError, UnknownWorkloadError
+from sparkrun.core.errors import HostUnreachableError, PluginError, StopFailedError, UnknownWorkloadError
 from sparkrun.core.facts import Unreachable, WorkloadFacts
 from sparkrun.core.hosts import HostOptions
 from sparkrun.core.jobs import read_jobs, remove_job
 from sparkrun.core.pending_ops import pending_ops
-from sparkrun.orchestration.apply import failure_hint, failure_text
+from sparkrun.core.remote import RemoteResult
+from sparkrun.orchestration.apply import failure_text
 from sparkrun.orchestration.executor import LogView
-from sparkrun.orchestration.streams import Stream, stream_all
+from sparkrun.orchestration.logs import LogLine, read_logs
 
 STOP_TIMEOUT_S = 60
 TRY_AGAIN = "stop it once more when they answer"
-READ_TIMEOUT_S = 60
-
-
-class LogLine(msgspec.Struct, frozen=True):
-    """A line of a serve log and the rank it came from."""
-
-    rank: str
-    text: str
 
 
 def status(hosts: HostOptions = HostOptions(), *, sctx: SparkrunContext) -> StatusReport:
     """What runs on the hosts, as they say themselves. A host that does not answer is in ``status.unreachable``. Raises ``HostsError``."""
-    sctx = reach(hosts, sctx)
+    sctx = reach_remembered(hosts, sctx)
     selection = hosts_to_ask(hosts, sctx)
     seen = observe_status(selection, sctx)
     ids = {workload.cluster_id for workload in seen.workloads}
@@ -49,7 +41,7 @@ def stop(target: str, hosts: HostOptions = HostOptions(), *, sctx: SparkrunConte
     ``target`` is an id, its first letters, a recipe, a model or a served name. Raises ``UnknownWorkloadError``,
     ``AmbiguousWorkloadError`` or ``StopFailedError``, which names each host that did not confirm.
     """
-    sctx = reach(hosts, sctx)
+    sctx = reach_remembered(hosts, sctx)
     try:
         workload, seen = find_workload(target, hosts, sctx, ended=True)
     except NotFound as error:
@@ -64,7 +56,7 @@ def stop_all(hosts: HostOptions = HostOptions(), *, sctx: SparkrunContext) -> St
 
     Raises ``StopFailedError``, after stopping all that can be, when a host could not be asked or did not confirm.
     """
-    sctx = reach(hosts, sctx)
+    sctx = reach_remembered(hosts, sctx)
     selection = hosts_to_ask(hosts, sctx)
     seen = observe_status(selection, sctx)
     stopped, failures = [], []
@@ -91,7 +83,7 @@ def logs(
     sctx: SparkrunContext,
 ) -> Workload:
     """Hand on the serve log of a workload, also of one that has ended; with ``view.follow`` until its engine ends."""
-    sctx = reach(hosts, sctx)
+    sctx = reach_remembered(hosts, sctx)
     workload, seen = find_workload(target, hosts, sctx, ended=True)
     if not (view.all_ranks or workload.head_seen):
         where = f"; {_named(seen.unreachable)} may have it" if seen.unreachable else ""
@@ -99,14 +91,14 @@ def logs(
             f"the head of {workload.recipe} was not seen{where}", hint="the logs of its other ranks: sparkrun logs -a"
         )
     ranks = workload.ranks if view.all_ranks else workload.ranks[:1]
-    _read_ranks(workload, ranks, view, on_line, sctx)
+    read_logs(ranks, executor_of(workload, sctx), view, on_line, sctx.runner)
     return workload
 
 
 def check_job(target: str, hosts: HostOptions = HostOptions(), *, check_http: bool = False, sctx: SparkrunContext) -> CheckResult:
     """Whether a workload runs, and with ``check_http`` whether it answers. An unknown one is not running; nothing is raised for it."""
     try:
-        workload, _seen = find_workload(target, hosts, reach(hosts, sctx), ended=True)
+        workload, _seen = find_workload(target, hosts, reach_remembered(hosts, sctx), ended=True)
     except UnknownWorkloadError:
         return CheckResult(False, None, None, None, {}, ())
     metadata = next((job for job in read_jobs(sctx.config.paths) if job.cluster_id == workload.cluster_id), None)
@@ -118,8 +110,10 @@ def check_job(target: str, hosts: HostOptions = HostOptions(), *, check_http: bo
 
 def _stop(workload: Workload, silent: tuple[Unreachable, ...], sctx: SparkrunContext) -> StoppedWorkload:
     executor = executor_of(workload, sctx)
-    names = {host: tuple(rank.name for rank in workload.ranks if rank.host == host) for host in workload.hosts}
-    results = sctx.runner.run_all([(host, executor.stop_call(own)) for host, own in names.items()], timeout_s=STOP_TIMEOUT_S)
+    results: list[RemoteResult] = []
+    for group in _stop_groups(workload, sctx):
+        names = {host: tuple(rank.name for rank in group if rank.host == host) for host in dict.fromkeys(rank.host for rank in group)}
+        results += sctx.runner.run_all([(host, executor.stop_call(own)) for host, own in names.items()], timeout_s=STOP_TIMEOUT_S)
     failures = {result.host: failure_text(result) for result in results if not result.ok}
     failures |= {host.host: host.reason for host in _may_run_on(silent, workload, executor.plugin_name, sctx)}
     name = f"{workload.recipe or 'workload'} ({workload.cluster_id})"
@@ -131,25 +125,18 @@ def _stop(workload: Workload, silent: tuple[Unreachable, ...], sctx: SparkrunCon
     return StoppedWorkload(workload.cluster_id, workload.recipe, workload.hosts, had_ended=not workload.alive)
 
 
+def _stop_groups(workload: Workload, sctx: SparkrunContext) -> tuple[tuple[WorkloadFacts, ...], ...]:
+    """In the order its engine wants, as far as that is known here."""
+    try:
+        return Plugins(sctx.config).runtime(workload.runtime or "").stop_order(workload.ranks)
+    except PluginError:
+        return (workload.ranks,)
+
+
 def _may_run_on(silent: tuple[Unreachable, ...], workload: Workload, executor: str, sctx: SparkrunContext) -> tuple[Unreachable, ...]:
     """Hosts that could not be asked and that a workload may have ranks on: those of its metadata, else any when it lacks ranks."""
     job = next((job for job in read_jobs(sctx.config.paths) if job.cluster_id == workload.cluster_id), None)
     return tuple(host for host in silent if host.executor in (None, executor) and (host.host in job.hosts if job else workload.missing > 0))
-
-
-def _read_ranks(
-    workload: Workload, ranks: tuple[WorkloadFacts, ...], view: LogView, on_line: Callable[[LogLine], None], sctx: SparkrunContext
-) -> None:
-    executor = executor_of(workload, sctx)
-
-    def taker(rank: WorkloadFacts) -> Callable[[str], None]:
-        label = str(rank.labels.get("role") or rank.name)
-        return lambda text: on_line(LogLine(label, text))
-
-    streams = [Stream(rank.host, executor.logs_call(rank.name, view), taker(rank)) for rank in ranks]
-    for result in stream_all(streams, sctx.runner, timeout_s=None if view.follow else READ_TIMEOUT_S):
-        if not result.ok:
-            raise HostUnreachableError(f"cannot read the log on {result.host}: {failure_text(result)}", hint=failure_hint(result))
 
 
 def _named(hosts: tuple[Unreachable, ...]) -> str:

@@ -10,6 +10,7 @@ from sparkrun.core.cluster_status import ClusterStatus, Workload
 from sparkrun.core.facts import Unreachable
 from sparkrun.core.jobs import Job
 from sparkrun.core.pending_ops import PendingOp
+from sparkrun.core.timings import Timing
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +33,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     first_token_ms: int | None = None
     log_lines: int = 0
     """Lines of the engine's log that were emitted while waiting."""
+    timings: tuple[Timing, ...] = ()
+    """Each of the six phases with its steps, and the stages of the wait."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

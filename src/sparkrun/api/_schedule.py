@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sparkrun.api._clusters import probe_over_runner
 from sparkrun.api._context import reach
 from sparkrun.core.bootstrap import Plugins
 from sparkrun.core.cluster_status import ClusterStatus
@@ -12,6 +11,7 @@ from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import PluginError
 from sparkrun.core.facts import Unreachable
 from sparkrun.core.hardware import HostHardware
+from sparkrun.core.hardware_probe import probe_hosts
 from sparkrun.core.hosts import HostOptions, require_hosts
 from sparkrun.core.limits import MemoryCaps
 from sparkrun.core.memory_check import platform_memory
@@ -38,7 +38,7 @@ def schedule(
     selection = require_hosts(hosts, sctx.config)
     cluster, plugins = selection.cluster, Plugins(sctx.config)
     chosen = resolve_scheduler(SchedulerLayers(cli=scheduler, cluster=cluster.scheduler if cluster else None), _finder(plugins))
-    found = probe_over_runner(sctx)(selection.hosts)
+    found = probe_hosts(selection.hosts, sctx.runner)
     hardware = {host: each for host, each in found.items() if isinstance(each, HostHardware)}
     silent = tuple(each for each in found.values() if isinstance(each, Unreachable))
     seen = query_status_for_cluster(dict.fromkeys(selection.hosts, plugins.executors()), sctx.runner)

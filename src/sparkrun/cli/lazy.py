@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import NamedTuple
@@ -39,13 +40,13 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = entry.target.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
-        return command
+        return _unveiled(command) if _advanced() else command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command list, without importing any of them."""
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in self._entries.items() if not entry.hidden])
+            formatter.write_dl([(name, entry.help) for name, entry in self._entries.items() if _advanced() or not entry.hidden])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """As Click does, with the nearest name for a command that does not exist."""
@@ -54,3 +55,15 @@ class LazyGroup(click.Group):
             hint = did_you_mean(name, self._entries)
             raise click.UsageError(f"no such command '{name}'" + (f"\n  hint: {hint}" if hint else ""), ctx)
         return super().resolve_command(ctx, args)
+
+
+def _advanced() -> bool:
+    """Whether hidden commands and options stand in the help too."""
+    return os.environ.get("SPARKRUN_ADVANCED", "").lower() in {"1", "true", "yes", "on"}
+
+
+def _unveiled(command: click.Command) -> click.Command:
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            parameter.hidden = False
+    return command

@@ -12,6 +12,7 @@ from sparkrun.orchestration.docker import docker_text
 if TYPE_CHECKING:
     from sparkrun.api import LaunchPlan, RunResult
     from sparkrun.core.plan import RankPlan
+    from sparkrun.core.timings import Timing
 
 
 _HEAD_WORDS = 4
@@ -40,7 +41,8 @@ def result_text(result: RunResult, *, timings: bool = True) -> str:
     """Where it answers, how long that took, and what to type next."""
     state = "ready" if result.ready else "started; not waited for"
     times = [f"  after: {', '.join(_times(result))}"] if timings and result.ready else []
-    return "\n".join([f"{result.served_model_name} is {state}: {result.endpoint}", *times, *_next_lines(result)])
+    tree = ["  took:", *_timing_lines(result.timings, 4)] if timings and result.timings else []
+    return "\n".join([f"{result.served_model_name} is {state}: {result.endpoint}", *times, *tree, *_next_lines(result)])
 
 
 def _plan_lines(plan: LaunchPlan) -> Iterator[str]:
@@ -113,6 +115,13 @@ def _times(result: RunResult) -> Iterator[str]:
     for label, value in (("port", result.port_open_ms), ("healthy", result.healthy_ms), ("first token", result.first_token_ms)):
         if value is not None:
             yield f"{label} {value / 1000:.2f} s"
+
+
+def _timing_lines(timings: tuple[Timing, ...], indent: int) -> Iterator[str]:
+    for timing in timings:
+        spent = f"{timing.seconds:.2f} s" if timing.seconds is not None else "-"
+        yield f"{' ' * indent}{spent:>8}  {timing.title}" + (f" — skipped ({timing.skipped})" if timing.skipped else "")
+        yield from _timing_lines(timing.parts, indent + 2)
 
 
 def _next_lines(result: RunResult) -> Iterator[str]:

@@ -69,9 +69,11 @@ def _text(event: Event) -> str:
         case Warn(text):
             return (click.style("warning:", fg="yellow") if colour_wanted() else "warning:") + f" {text}"
         case Script(host, call):
-            from sparkrun.scripts import compose_script  # only for -vvv
+            from sparkrun.scripts import compose_scripts  # only for -vvv
 
-            return f"--- {call.name} on {host}\n{compose_script(call.name, {**call.params, **call.secrets})}--- end of {call.name}"
+            name = ", ".join(part.name for part in call.chain)
+            text = compose_scripts([(part.name, {**part.params, **part.secrets}) for part in call.chain])
+            return f"--- {name} on {host}\n{text}--- end of {name}"
         case Detail(text) | EngineLine(text):
             return text
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +16,8 @@ from sparkrun.cli.tables import columns
 if TYPE_CHECKING:
     from sparkrun.api import BrokenRecipe, CatalogResult, Finding, Report
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _COMMANDS = {
     "list": Entry("sparkrun.cli.recipe:list_recipes", "List recipes, one row a name."),
     "search": Entry("sparkrun.cli.recipe:search", "Search recipes, every copy of a name."),
@@ -25,6 +28,18 @@ _COMMANDS = {
 }
 
 
+def _catalog_options(command: F) -> F:
+    for option in (
+        json_option,
+        click.option("--offline", is_flag=True, help="Fetch nothing."),
+        click.option("--runtime", metavar="NAME", help="Only this runtime or family (vllm, sglang …)."),
+        click.option("--registry", metavar="NAME", help="Only this registry."),
+        click.option("-a", "--all", "hidden", is_flag=True, help="Also recipes of hidden registries."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.group(cls=LazyGroup, entries=_COMMANDS)
 def recipe() -> None:
     """Find, show and check recipes."""
@@ -32,11 +47,7 @@ def recipe() -> None:
 
 @click.command("list")
 @click.argument("query", default="")
-@click.option("-a", "--all", "hidden", is_flag=True, help="Also recipes of hidden registries.")
-@click.option("--registry", metavar="NAME", help="Only this registry.")
-@click.option("--runtime", metavar="NAME", help="Only this runtime or family (vllm, sglang …).")
-@click.option("--offline", is_flag=True, help="Fetch nothing.")
-@json_option
+@_catalog_options
 @click.pass_obj
 def list_recipes(
     state: CliState, query: str, hidden: bool, registry: str | None, runtime: str | None, offline: bool, as_json: bool
@@ -52,11 +63,7 @@ def list_recipes(
 
 @click.command()
 @click.argument("query")
-@click.option("-a", "--all", "hidden", is_flag=True, help="Also recipes of hidden registries.")
-@click.option("--registry", metavar="NAME", help="Only this registry.")
-@click.option("--runtime", metavar="NAME", help="Only this runtime or family (vllm, sglang …).")
-@click.option("--offline", is_flag=True, help="Fetch nothing.")
-@json_option
+@_catalog_options
 @click.pass_obj
 def search(state: CliState, query: str, hidden: bool, registry: str | None, runtime: str | None, offline: bool, as_json: bool) -> None:
     """Search recipes, every copy of a name.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -69,6 +70,12 @@ def override_options(command: F) -> F:
     return command
 
 
+def _restart_policy(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not re.fullmatch(r"no|always|unless-stopped|on-failure(:[0-9]+)?", value):
+        raise click.BadParameter(f"{value} is not no, always, unless-stopped or on-failure[:N]")
+    return value
+
+
 def build_options(command: F) -> F:
     """Options of what comes before a launch."""
     options = (
@@ -86,7 +93,7 @@ def expert_options(command: F) -> F:
     options = (
         click.option("--solo", is_flag=True, hidden=True),
         click.option("--scheduler", metavar="NAME", hidden=True),
-        click.option("--restart", metavar="POLICY", hidden=True),
+        click.option("--restart", metavar="POLICY", callback=_restart_policy, hidden=True),
         click.option("--executor-args", metavar="WORDS", hidden=True),
         click.option("--container-name", metavar="NAME", hidden=True),
         click.option("--init-port", type=ports, hidden=True),
@@ -95,6 +102,7 @@ def expert_options(command: F) -> F:
         click.option("--dashboard-port", type=ports, hidden=True),
         click.option("--runtime-cache/--no-runtime-cache", default=None, hidden=True),
         click.option("--transfer-mode", type=click.Choice(TRANSFER_MODES), hidden=True),
+        click.option("--collect-diagnostics", type=click.Path(dir_okay=False), metavar="FILE", hidden=True),
         click.option("--fail-on", type=click.Choice(["error", "warning", "suggestion", "none"]), default="error", hidden=True),
     )
     for option in reversed(options):
@@ -122,7 +130,7 @@ def expert_options(command: F) -> F:
 @click.option("--no-auto-detect", is_flag=True, help="Size memory by the recipe's metadata alone; do not ask the hub.")
 @click.option("--trust", is_flag=True, help="Let the recipe's hooks, mods and host settings run this once.")
 @click.option("--no-rm", is_flag=True, help="Keep the container of an engine that has ended, to look at it.")
-@click.option("--timings/--no-timings", default=True, help="Say how long the engine took to answer (default).")
+@click.option("--timings/--no-timings", default=True, help="Say how long each phase took (default).")
 @click.option("--offline/--online", default=None, help="No outbound call at all; or some, though the cluster is offline.")
 @build_options
 @expert_options
@@ -134,6 +142,8 @@ def run(state: CliState, /, recipe: str, extra_args: tuple[str, ...], as_json: b
     RECIPE is a path, @registry/name or a name. Words after -- are added to the engine's command line.
     """
     _refuse_conflicts(given)
+    if given["solo"]:
+        click.echo("warning: --solo is deprecated; name one host (-H), or write mode: solo in the recipe", err=True)
     options = run_options(recipe, given, extra_args=extra_args, as_json=as_json)
     sctx = state.context(offline=given["offline"])
     if given["dry_run"]:
@@ -147,6 +157,8 @@ def _refuse_conflicts(given: dict[str, Any]) -> None:
             raise click.UsageError(f"--{one.replace('_', '-')} and --{other.replace('_', '-')} exclude each other")
     if given["probe"] and not given["dry_run"]:
         raise click.UsageError("--probe goes with --dry-run; a real run always looks at the hosts")
+    if given["collect_diagnostics"] and given["dry_run"]:
+        raise click.UsageError("--collect-diagnostics goes with a real run; a dry run shows its plan with --json")
     refuse_offline_rebuild(given)
 
 
@@ -242,7 +254,7 @@ def _serve(options: RunOptions, sctx: SparkrunContext, *, as_json: bool, given: 
 
 def _tell_result(result: RunResult, *, as_json: bool, timings: bool) -> None:
     if as_json:
-        echo_json(result.to_json())
+        echo_json({**result.to_json(), **({} if timings else {"timings": []})})
     else:
         from sparkrun.cli.plan_text import result_text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -26,3 +27,8 @@ def select_backends(hardware: HostHardware | None) -> BackendBundle:
     """The bundle of a host: that of a DGX Spark where nobody knows, that of the first accelerator where a host has several vendors."""
     vendor = known_hardware(hardware).vendor
     return BackendBundle(vendor, _COLLECTIVES.get(vendor or "", FALLBACK_COLLECTIVE))
+
+
+def resolve_per_host_backends(hardware: Mapping[str, HostHardware]) -> dict[str, BackendBundle]:
+    """The bundle of each host of a launch."""
+    return {host: select_backends(known) for host, known in hardware.items()}

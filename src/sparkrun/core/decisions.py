@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from sparkrun.core.backend_select import select_backends
+from sparkrun.core.backend_select import resolve_per_host_backends
 from sparkrun.core.builds import Images, decide_images
 from sparkrun.core.cluster_status import ClusterStatus, join_workloads
 from sparkrun.core.context import SparkrunContext
@@ -26,8 +26,8 @@ from sparkrun.core.observation import PORTS_TO_TRY
 from sparkrun.core.placement import Conditions, Placement, PlacementRules, check_tensor_parallel, compute_placement
 from sparkrun.core.recipe.conditional import Facts, Verdict, judge_overrides, matching_overrides
 from sparkrun.core.request import Request
-from sparkrun.orchestration.collectives import cluster_env
 from sparkrun.platforms import HardwarePlatformPlugin, resolve_platform
+from sparkrun.runtimes._cluster_ops import resolve_comm_env
 from sparkrun.runtimes.commands import Command, CommandContext
 from sparkrun.runtimes.compatibility import check_runtime_host_compatibility
 from sparkrun.runtimes.images import ImageChoice
@@ -81,15 +81,15 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         """By host, what its collective library needs to know of the network. Nothing for a launch of one process."""
         if self.fabric is None:
             return {}
-        backends = {host: select_backends(self.hardware[host]) for host in self.placement.hosts}
-        return cluster_env(self.fabric, backends, user_env(self.request, self.config))
+        backends = resolve_per_host_backends({host: self.hardware[host] for host in self.placement.hosts})
+        return resolve_comm_env(self.fabric, user_env(self.request, self.config), backends)
 
 
 def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunContext) -> Decided:
     """Place the ranks and write the serving command. Raises what placement, platform and runtime refuse; touches nothing."""
     hardware = {host: _hardware(host, seen, request) for host, seen in facts.items()}
     check_runtime_host_compatibility(request.runtime.requires_capability(), hardware, runtime=request.runtime.plugin_name)
-    draft = request.configuration()
+    draft = request.draft_config
     intent_draft = _intent(request, draft, None)
     on_first = resolve_platform(hardware[request.selection.hosts[0]]).config_defaults(request.runtime.plugin_name)
     placement = _place(request, request.configuration(on_first), facts, hardware, replacing=intent_draft.id)
@@ -119,7 +119,7 @@ def decide(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunConte
         command=command,
         intent=_intent(request, config, command),
         placement_token=request.scheduler.placement_token(placement.hosts),
-        endpoint=_endpoint(head.host, command, sctx),
+        endpoint=_endpoint(head, command, sctx),
         images=decide_images(request, named, facts, sctx),
     )
 
@@ -314,8 +314,16 @@ def _deaf(request: Request, host: str, command: Command, sctx: SparkrunContext) 
         )
 
 
-def _endpoint(host: str, command: Command, sctx: SparkrunContext) -> str:
+def _endpoint(head: HostFacts, command: Command, sctx: SparkrunContext) -> str:
     """Where a client on the control machine reaches the engine."""
-    named = command.host not in ANY_ADDRESS
-    name = str(command.host) if named else "127.0.0.1" if sctx.runner.is_local(host) else parse_host(host).name
+    name = str(command.host) if command.host not in ANY_ADDRESS else _name_here(head, sctx)
     return f"http://{f'[{name}]' if ':' in name else name}:{command.port}/v1"
+
+
+def _name_here(head: HostFacts, sctx: SparkrunContext) -> str:
+    """How programs of this machine call a host: by its name, or by the address at which ssh reached it where only ssh knows the name."""
+    if sctx.runner.is_local(head.host):
+        return "127.0.0.1"
+    address = head.fabric.ssh_address
+    known = head.assumed or address is None or sctx.runner.resolves(head.host)
+    return parse_host(head.host).name if known or address is None else address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -17,6 +18,11 @@ class SparkrunError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def reword(self, message: str) -> None:
+        """Put another message in place of its own."""
+        self.message = message
+        self.args = (message,)
 
 
 class UsageError(SparkrunError):
@@ -111,6 +117,14 @@ class PlacementError(SparkrunError):
 
 class LaunchFailedError(SparkrunError):
     """A stage of a launch failed; what this launch had started was undone."""
+
+
+class StageFailedError(LaunchFailedError):
+    """Actions of a stage failed. ``output`` is by host what a command that failed there printed."""
+
+    def __init__(self, message: str, *, hint: str | None = None, output: Mapping[str, str] | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.output = dict(output or {})
 
 
 class EngineDiedError(LaunchFailedError):

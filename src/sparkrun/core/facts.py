@@ -51,6 +51,8 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     uptime_s: float | None = None
     owner: str = "sparkrun"
     labels: dict[str, str | int | float | bool | None] = {}
+    auto_remove: bool = False
+    """Whether it goes by itself once it is dead, with the next launch of its workload."""
     log_file: str | None = None
     port_open: bool | None = None
     health: int | None = None
@@ -78,6 +80,8 @@ class DockerFacts(msgspec.Struct, frozen=True):
     present: bool = False
     usable: bool = False
     version: str | None = None
+    podman: bool = False
+    """Whether it is podman that takes docker's words."""
     reason: str | None = None
     images: dict[str, ImageFacts | None] = {}
     """The images that were asked for, by reference: ``None`` for one that is not here; one that docker said nothing of is left out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from sparkrun import __version__
+from sparkrun.core.backend_select import BackendBundle
 from sparkrun.core.config import read_settings
 from sparkrun.core.errors import ConfigError, StateError
 from sparkrun.core.paths import Paths
-from sparkrun.core.plan import LaunchPlan
+from sparkrun.core.plan import LaunchPlan, RankPlan
 from sparkrun.utils.files import write_atomic
 
 
@@ -29,16 +30,24 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str | None = None
     hosts: tuple[str, ...] = ()
     cluster: str | None = None
+    ssh_user: str | None = None
+    """As whom its hosts were reached, unless they name somebody themselves."""
     started_at: str | None = None
     port: int | None = None
     served_model_name: str | None = None
     executor: str | None = None
     effective_container_image: str | None = None
+    effective_container_images: dict[str, str] = {}
     parallelism: dict[str, int] = {}
+    backends: dict[str, dict[str, str | None]] = {}
+    """By host, ``vendor`` of its accelerators and ``backend``, its collective library."""
+    gpu_allocations: dict[str, list[dict[str, int]]] = {}
+    """By host, the accelerators of each rank."""
+    recipe_fingerprint: str | None = None
     plan: dict[str, Any] | None = None
 
 
-def job_of(plan: LaunchPlan, *, cluster: str | None) -> Job:
+def job_of(plan: LaunchPlan, *, cluster: str | None, ssh_user: str | None, backends: Mapping[str, BackendBundle]) -> Job:
     """The metadata of a launch that is about to happen; secrets are masked."""
     return Job(
         cluster_id=plan.cluster_id,
@@ -49,12 +58,19 @@ def job_of(plan: LaunchPlan, *, cluster: str | None) -> Job:
         runtime=plan.runtime,
         hosts=plan.hosts,
         cluster=cluster,
+        ssh_user=ssh_user,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         port=plan.port,
         served_model_name=plan.served_model_name,
         executor=plan.executor,
         effective_container_image=plan.image,
+        effective_container_images={rank.host: rank.image for rank in plan.ranks if rank.image},
         parallelism=plan.parallelism,
+        backends={host: {"vendor": bundle.accelerator_vendor, "backend": bundle.collective} for host, bundle in backends.items()},
+        gpu_allocations={
+            host: [_allocation(rank, gpu) for rank in plan.ranks if rank.host == host for gpu in rank.gpus] for host in plan.hosts
+        },
+        recipe_fingerprint=plan.digest[:12] or None,
         plan=plan.public(),
     )
 
@@ -106,9 +122,22 @@ def cache_hint(paths: Paths) -> str:
     return f"make {paths.cache_dir} writable, or name another folder with SPARKRUN_CACHE_DIR"
 
 
+def users_of(jobs: Iterable[Job]) -> dict[str, str]:
+    """By host, the user of the newest launch there that names one; ``jobs`` are newest first."""
+    users: dict[str, str] = {}
+    for job in jobs:
+        for host in job.hosts if job.ssh_user else ():
+            users.setdefault(host, job.ssh_user or "")
+    return users
+
+
 def hosts_of(jobs: Iterable[Job]) -> tuple[str, ...]:
     """Every host that some job names, once, in order."""
     return tuple(dict.fromkeys(host for job in jobs for host in job.hosts))
+
+
+def _allocation(rank: RankPlan, gpu: int) -> dict[str, int]:
+    return {"rank": rank.rank, "gpu_index": gpu}
 
 
 def _read(path: Path) -> Job | None:

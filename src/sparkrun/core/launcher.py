@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import msgspec
 
 from sparkrun.core.approval import needs_approval, require_approval
+from sparkrun.core.backend_select import resolve_per_host_backends
 from sparkrun.core.cluster_status import State, Workload, join_workloads
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.distribution import Failed, bring_in_rounds
@@ -20,9 +22,9 @@ from sparkrun.core.errors import (
 )
 from sparkrun.core.events import Detail, Done, Note, Phase, Step, Warn
 from sparkrun.core.facts import HostFacts, WorkloadFacts
-from sparkrun.core.jobs import ensure_cache_writable, job_of, remove_job, write_job
+from sparkrun.core.jobs import Job, ensure_cache_writable, job_of, remove_job, write_job
 from sparkrun.core.memory_check import known_model
-from sparkrun.core.observation import assume_request, observe_request, question_for, refuse_silent
+from sparkrun.core.observation import assume_request, observe_request, question_for
 from sparkrun.core.plan import LaunchPlan, RankPlan
 from sparkrun.core.planner import check_launchable, check_preparable, refuse_gaps
 from sparkrun.core.preparing import build_images, plan_whole
@@ -32,9 +34,10 @@ from sparkrun.core.tuning_plans import sync_tuning
 from sparkrun.core.waiting import LaunchWait
 from sparkrun.orchestration.apply import Ledger, failure_text, undoing
 from sparkrun.orchestration.claims import Claims, claiming
+from sparkrun.orchestration.failures import keeping_failure
 from sparkrun.orchestration.guards import guarding
-from sparkrun.orchestration.hooks import hook_output, run_local_command
-from sparkrun.orchestration.observe import unreachable_of
+from sparkrun.orchestration.hooks import hook_output, hook_text, run_local_command
+from sparkrun.orchestration.launch_record import LaunchRecord
 from sparkrun.orchestration.ready import Outcome
 
 PHASES = 6
@@ -144,14 +147,17 @@ class _IdleLooking(NamedTuple):
         return _plan_idle(self.request, self.sctx, failed)
 
 
-def launch_inference(options: RunOptions, sctx: SparkrunContext) -> Launched:
+def launch_inference(options: RunOptions, sctx: SparkrunContext, record: LaunchRecord | None = None) -> Launched:
     """Serve a recipe. Raises the first thing that is wrong, before any side effect where it can be known by then.
 
     A stage that fails, an engine that dies before it answers, and Ctrl-C all end with what was started undone,
-    unless ``options.keep_on_failure``.
+    unless ``options.keep_on_failure``. What is seen on the way is written down in ``record``.
     """
-    with claiming(sctx.runner, sctx.emit) as claims:
-        return _launch_claimed(options, claims, sctx)
+    record = record or LaunchRecord()
+    runner = sctx.runner
+    sctx = msgspec.structs.replace(sctx, emit=record.listening(sctx.emit), make_runner=lambda: runner)
+    with claiming(runner, sctx.emit) as claims:
+        return _launch_claimed(options, claims, record, sctx)
 
 
 class _Look(NamedTuple):
@@ -167,34 +173,47 @@ class _Look(NamedTuple):
         return self.running is not None and (request.options.ensure or _unchanged(self.running, self.plan))
 
 
-def _launch_claimed(options: RunOptions, claims: Claims, sctx: SparkrunContext) -> Launched:
+def _launch_claimed(options: RunOptions, claims: Claims, record: LaunchRecord, sctx: SparkrunContext) -> Launched:
     with _phase(sctx, 1, "Preparing"):
         ensure_cache_writable(sctx.config.paths)
         request = _resolve(options, sctx, fetch=True)
         require_approval(request, sctx)
         sctx.emit(Step(1, 2, f"look at {', '.join(request.selection.hosts)}"))
-        look = _look(request, claims, sctx)
+        look = _look(request, claims, sctx, planning=Step(2, 2, "plan the launch"))
         request = look.request
-        sctx.emit(Step(2, 2, "plan the launch"))
+        record.facts, record.plan = look.facts, look.plan
     if not look.is_wanted(request):
         check_launchable(look.plan, request, look.facts, look.running)
         _tell(look.plan, sctx)
         look, request = _built(look, request, claims, sctx)
         look = _distributed(look, request, claims, sctx)
+    record.facts, record.plan = look.facts, look.plan
     if look.running and look.is_wanted(request):
         claims.release()
-        return _use_existing(look.running, look.plan, request, sctx)
+        return _use_existing(look.running, look.plan, request, record, sctx)
     _sync_tuning(look.plan, request, sctx)
     if look.running:
         _take_down(look.running, request, sctx)
-    write_job(job_of(look.plan, cluster=request.cluster.name if request.cluster else None), sctx.config.paths)
-    return _launch(look.plan, request, claims, sctx)
+    write_job(_job(look, request, sctx), sctx.config.paths)
+    return _launch(look.plan, request, claims, record, sctx)
 
 
-def _look(request: Request, claims: Claims, sctx: SparkrunContext, failed: Failed | None = None) -> _Look:
-    """Claim the hosts, then see them: what others have started by now is seen too."""
-    refuse_silent(unreachable_of(result) for result in claims.take(request.selection.hosts))
-    facts = observe_request(request, sctx)
+def _job(look: _Look, request: Request, sctx: SparkrunContext) -> Job:
+    cluster = request.cluster
+    hardware = {host: look.facts[host].believed_hardware for host in look.plan.hosts}
+    return job_of(
+        look.plan,
+        cluster=cluster.name if cluster else None,
+        ssh_user=(cluster.user if cluster else None) or sctx.config.text("ssh.user"),
+        backends=resolve_per_host_backends(hardware),
+    )
+
+
+def _look(request: Request, claims: Claims, sctx: SparkrunContext, failed: Failed | None = None, planning: Step | None = None) -> _Look:
+    """Claim the hosts and see them: what others have started by then is seen too."""
+    facts = observe_request(request, sctx, claims)
+    if planning:
+        sctx.emit(planning)
     request = known_model(request, facts, sctx, ask_hub=True)
     plan = plan_whole(request, facts, sctx, failed)
     return _Look(request, facts, plan, _running_already(plan, facts))
@@ -257,54 +276,72 @@ class _Looking(NamedTuple):
         return _look(self.request, self.claims, self.sctx, failed)
 
 
-def _launch(plan: LaunchPlan, request: Request, claims: Claims, sctx: SparkrunContext) -> Launched:
+def _launch(plan: LaunchPlan, request: Request, claims: Claims, record: LaunchRecord, sctx: SparkrunContext) -> Launched:
     ledger = Ledger()
     completed = False
     try:
-        with undoing(ledger, sctx.runner, sctx.emit, keep=request.options.keep_on_failure), guarding(sctx.runner) as guards:
-            wait = LaunchWait(plan, request.executor, guards, sctx)
-            with _phase(sctx, 5, f"Launching {plan.runtime} runtime"):
-                wait.apply(ledger)
-            claims.release()
-            launched = _wait(plan, wait, request, sctx)
-        completed = True
+        with ExitStack() as last_phase, keeping_failure(record, sctx.config.paths):
+            with undoing(ledger, sctx.runner, sctx.emit, keep=request.options.keep_on_failure), guarding(sctx.runner) as guards:
+                wait = LaunchWait(plan, request.executor, guards, record, sctx)
+                with _phase(sctx, 5, f"Launching {plan.runtime} runtime"):
+                    wait.apply(ledger)
+                claims.release()
+                launched = _wait(plan, wait, request, last_phase, sctx)
+            completed = True
+            if record.thorough:
+                wait.look_at_ranks()
+            if request.options.wait:
+                _run_post_hooks(plan, request, record, sctx)
     finally:
         if not completed and not request.options.keep_on_failure and not ledger.left:
             remove_job(plan.cluster_id, sctx.config.paths)
-    if request.options.wait:
-        _run_post_hooks(plan, request, sctx)
     return launched
 
 
-def _wait(plan: LaunchPlan, wait: LaunchWait, request: Request, sctx: SparkrunContext) -> Launched:
+def _wait(plan: LaunchPlan, wait: LaunchWait, request: Request, last_phase: ExitStack, sctx: SparkrunContext) -> Launched:
     if not request.options.wait:
         sctx.emit(Phase(6, PHASES, "Post-launch hooks", "not waiting"))
         return Launched(plan)
-    with _phase(sctx, 6, "Post-launch hooks"):
-        outcome, lines = wait.answer(stream=request.options.stream_log)
+    last_phase.enter_context(_phase(sctx, 6, "Post-launch hooks"))
+    assert plan.ready is not None
+    sctx.emit(Step(1, _post_steps(plan), plan.ready.title))
+    outcome, lines = wait.answer(stream=request.options.stream_log)
     return Launched(plan, outcome, log_lines=lines)
 
 
-def _run_post_hooks(plan: LaunchPlan, request: Request, sctx: SparkrunContext) -> None:
+def _post_steps(plan: LaunchPlan) -> int:
+    """The wait, and what follows it."""
+    return 1 + len(plan.post_exec) + len(plan.post_commands) + int(plan.stop_after_post)
+
+
+def _run_post_hooks(plan: LaunchPlan, request: Request, record: LaunchRecord, sctx: SparkrunContext) -> None:
     """What the recipe runs once it answers. A failure is told; the workload, which serves already, goes on."""
+    if _post_steps(plan) > 1:
+        sctx.emit(Note(f"ready: {plan.endpoint}"))
+    number = itertools.count(2)
     for action in plan.post_exec:
-        sctx.emit(Detail(action.title))
+        sctx.emit(Step(next(number), _post_steps(plan), action.title))
         result = sctx.runner.run(action.host, action.call, timeout_s=HOOK_LIMIT_S)
         if not result.ok:
+            record.output = {action.host: hook_text(result.stdout)}
             hint = f"the workload goes on; stop it with: sparkrun stop {plan.cluster_id}"
             raise LaunchFailedError(f"{action.title} failed: {failure_text(result)}{hook_output(result.stdout)}", hint=hint)
     for command in plan.post_commands:
-        sctx.emit(Detail(command.title))
+        sctx.emit(Step(next(number), _post_steps(plan), command.title))
         run_local_command(command, lambda line: sctx.emit(Detail(line)))
     if plan.stop_after_post:
-        sctx.emit(Note("stopping, as the recipe says (stop_after_post)"))
+        sctx.emit(Step(next(number), _post_steps(plan), "stop, as the recipe says (stop_after_post)"))
         _stop(plan.cluster_id, plan.ranks, request, sctx)
         remove_job(plan.cluster_id, sctx.config.paths)
 
 
 def _stop(cluster_id: str, ranks: Iterable[RankPlan | WorkloadFacts], request: Request, sctx: SparkrunContext) -> None:
-    stops = [(rank.host, request.executor.stop_call((rank.name,))) for rank in ranks]
-    failed = [f"{result.host}: {failure_text(result)}" for result in sctx.runner.run_all(stops, timeout_s=STOP_LIMIT_S) if not result.ok]
+    failed = []
+    for group in request.runtime.stop_order(tuple(ranks)):
+        stops = [(rank.host, request.executor.stop_call((rank.name,))) for rank in group]
+        failed += [
+            f"{result.host}: {failure_text(result)}" for result in sctx.runner.run_all(stops, timeout_s=STOP_LIMIT_S) if not result.ok
+        ]
     if failed:
         raise StopFailedError(f"{cluster_id} is not confirmed stopped on\n  " + "\n  ".join(failed))
 
@@ -326,7 +363,7 @@ def _running_already(plan: LaunchPlan, facts: dict[str, HostFacts]) -> Workload 
     return next((workload for workload in seen if workload.alive and f"_{plan.intent_id}_" in workload.cluster_id), None)
 
 
-def _use_existing(workload: Workload, plan: LaunchPlan, request: Request, sctx: SparkrunContext) -> Launched:
+def _use_existing(workload: Workload, plan: LaunchPlan, request: Request, record: LaunchRecord, sctx: SparkrunContext) -> Launched:
     where = f"{plan.endpoint} ({workload.cluster_id} on {', '.join(workload.hosts)})"
     if not request.options.ensure:
         raise AlreadyRunningError(
@@ -336,8 +373,10 @@ def _use_existing(workload: Workload, plan: LaunchPlan, request: Request, sctx: 
     sctx.emit(Note(f"{plan.recipe} runs already: {where}"))
     if not request.options.wait:
         return Launched(plan, existing=workload)
-    with guarding(sctx.runner) as guards:
-        outcome, _lines = LaunchWait(plan, request.executor, guards, sctx).answer(stream=False)
+    with guarding(sctx.runner) as guards, _phase(sctx, 6, "Post-launch hooks"):
+        assert plan.ready is not None
+        sctx.emit(Step(1, 1, plan.ready.title))
+        outcome, _lines = LaunchWait(plan, request.executor, guards, record, sctx).answer(stream=False)
     return Launched(plan, outcome, existing=workload)
 
 

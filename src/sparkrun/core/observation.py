@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from sparkrun.core.builds import build_wish
@@ -12,27 +10,21 @@ from sparkrun.core.errors import HostUnreachableError
 from sparkrun.core.facts import HostFacts, Unreachable
 from sparkrun.core.further_models import further_models
 from sparkrun.core.request import Request, refuse_shares_in, tuning_runtime
-from sparkrun.orchestration.executor import Executor
+from sparkrun.orchestration.claims import Claims
 from sparkrun.orchestration.observe import Question, observe_hosts
 from sparkrun.platforms import platforms
-from sparkrun.runtimes.commands import CommandContext
 
 PORTS_TO_TRY = 24
 """How many ports after the first are looked at for the nodes to meet on."""
 
 
-def observe_request(request: Request, sctx: SparkrunContext) -> dict[str, HostFacts]:
-    """Facts of every host of a request. ``HostUnreachableError`` names every host that is silent."""
-    found = observe_hosts(request.selection.hosts, question_for(request), sctx.runner, _beside(request))
-    refuse_silent(host for host in found if isinstance(host, Unreachable))
-    return {facts.host: facts for facts in found if isinstance(facts, HostFacts)}
-
-
-def refuse_silent(hosts: Iterable[Unreachable]) -> None:
-    """Raise ``HostUnreachableError``, which names every one of them with its reason, when there are any."""
-    if silent := tuple(hosts):
+def observe_request(request: Request, sctx: SparkrunContext, claims: Claims | None = None) -> dict[str, HostFacts]:
+    """Facts of every host of a request, which ``claims`` then holds. ``HostUnreachableError`` names every host that is silent."""
+    found = observe_hosts(request.selection.hosts, question_for(request), sctx.runner, claims)
+    if silent := [host for host in found if isinstance(host, Unreachable)]:
         lines = "\n  ".join(f"{host.host}: {host.reason}" for host in silent)
         raise HostUnreachableError(f"no answer from\n  {lines}", hint=silent[0].hint)
+    return {facts.host: facts for facts in found if isinstance(facts, HostFacts)}
 
 
 def assume_request(request: Request, sctx: SparkrunContext) -> dict[str, HostFacts]:
@@ -41,7 +33,7 @@ def assume_request(request: Request, sctx: SparkrunContext) -> dict[str, HostFac
     A machine without accelerators is assumed to have some where images are run: people plan on their laptops.
     """
     local = [host for host in request.selection.hosts if sctx.runner.is_local(host)]
-    found = observe_hosts(local, question_for(request), sctx.runner, _beside(request))
+    found = observe_hosts(local, question_for(request), sctx.runner)
     seen = {facts.host: _planned(facts, request) for facts in found if isinstance(facts, HostFacts)}
     return {host: seen.get(host) or HostFacts(host=host, assumed=True) for host in request.selection.hosts}
 
@@ -51,18 +43,9 @@ def _planned(facts: HostFacts, request: Request) -> HostFacts:
     return msgspec.structs.replace(facts, assumed=True) if bare else facts
 
 
-def _beside(request: Request) -> tuple[Executor, ...]:
-    """The executor of the request, where its workloads are not found by every look."""
-    return (request.executor,) if request.executor.uses_images else ()
-
-
 def question_for(request: Request) -> Question:
     """What to look for. The serve port is that of the command for a host nobody has seen; what is wrong with it is raised now."""
-    config = request.configuration()
-    facts = HostFacts(host=request.selection.hosts[0], assumed=True)
-    draft = request.runtime.generate_command(
-        CommandContext(recipe=request.recipe, config=config, model=request.model, facts=facts, extra_args=request.options.extra_args)
-    )
+    config, draft = request.draft_config, request.draft
     refuse_shares_in(request, draft.text)
     first = request.runtime.first_port(config)
     home = request.cluster.cache_dir if request.cluster else None

@@ -42,6 +42,11 @@ class Paths(msgspec.Struct, frozen=True):
         """One file a launch."""
         return self.cache_dir / "jobs"
 
+    @property
+    def failures_dir(self) -> Path:
+        """What launches that failed left to read, one file a host."""
+        return self.cache_dir / "failures"
+
 
 def home_dir(env: Mapping[str, str]) -> Path:
     """The user's home: ``$HOME``, or the password database where that is not set."""

@@ -59,6 +59,8 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     why: tuple[str, ...] = ()
     run: tuple[str, ...] = ()
     """The words by which the executor starts the rank on its host."""
+    removes: tuple[str, ...] = ()
+    """Dead containers of earlier launches of the workload on this host, which go with this one."""
     mounts: tuple[Mount, ...] = ()
     missing_mounts: Literal["fail", "warn", "ignore"] = "fail"
     """What a mount whose source is missing on the host does to the launch."""
@@ -117,11 +119,10 @@ class Guard(msgspec.Struct, frozen=True):
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """Actions that may run at the same time, who is watched from then on, and the condition that ends the stage."""
+    """Actions that may run at the same time, and who is watched from then on. It ends when every action has."""
 
     title: str
     actions: tuple[HostAction, ...] = ()
-    until: Watch | None = None
     guards: tuple[Guard, ...] = ()
 
 
@@ -343,8 +344,4 @@ def _masked_actions(actions: tuple[HostAction, ...]) -> tuple[HostAction, ...]:
 
 
 def _masked_stage(stage: S) -> S:
-    return msgspec.structs.replace(
-        stage,
-        actions=_masked_actions(stage.actions),
-        until=msgspec.structs.replace(stage.until, call=stage.until.call.masked()) if stage.until else None,
-    )
+    return msgspec.structs.replace(stage, actions=_masked_actions(stage.actions))

@@ -9,12 +9,13 @@ import msgspec
 
 from sparkrun.core.decisions import Decided, user_env
 from sparkrun.core.facts import HostFacts
-from sparkrun.core.hardware import DEVICE_ACCESS
+from sparkrun.core.hardware import DEVICE_ACCESS, HostHardware
 from sparkrun.core.plan import Mount, RankPlan, Upkeep
 from sparkrun.core.secret_names import split_secrets
 from sparkrun.models.files import repo_folder
 from sparkrun.orchestration.executor import JobLabels
-from sparkrun.runtimes.environment import LaunchFields, merge_tiers, render_recipe_env
+from sparkrun.orchestration.primitives import merge_env
+from sparkrun.runtimes.environment import LaunchFields, render_recipe_env
 from sparkrun.runtimes.model_files import CONTAINER_HF_HOME, CONTAINER_HUB
 from sparkrun.runtimes.ranks import RankContext, with_env_keys, with_peers
 from sparkrun.runtimes.runtime_cache import CONTAINER_CACHE, CacheKey, CacheSettings, RuntimeCache, cache_settings, plan_runtime_cache
@@ -116,9 +117,10 @@ def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: Ru
     own = request.runtime.get_extra_volumes(context)
     return msgspec.structs.replace(
         plan,
+        removes=tuple(_left_of(decided, facts, plan.name)),
         mounts=(*_model_mounts(decided, facts), *cached, *_tuning_mounts(decided, facts), *own),
         gpu_vendor=hardware.vendor,
-        gpu_access_mode="gpus" if hardware.vendor == "nvidia" else None,
+        gpu_access_mode=_gpu_access(hardware, facts),
         rootful=request.options.rootful,
         labels=request.options.labels,
         missing_mounts=request.missing_mounts,
@@ -127,12 +129,25 @@ def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: Ru
     )
 
 
+def _gpu_access(hardware: HostHardware, facts: HostFacts) -> str | None:
+    """podman hands out NVIDIA's accelerators by CDI only."""
+    if hardware.vendor != "nvidia":
+        return None
+    return "cdi" if facts.docker.podman else "gpus"
+
+
+def _left_of(decided: Decided, facts: HostFacts, own_name: str) -> Iterator[str]:
+    for workload in facts.workloads:
+        if workload.auto_remove and not workload.alive and f"_{decided.intent.id}_" in workload.cluster_id and workload.name != own_name:
+            yield workload.name
+
+
 def _environment(decided: Decided, rank: RankContext, collective: Mapping[str, str], cache: RuntimeCache | None) -> dict[str, str]:
     """Every tier, lowest first: network, compile cache, runtime, platform, people, and what must not be changed in a container."""
     request = decided.request
     context = decided.context(rank)
     in_container = request.executor.uses_images
-    return merge_tiers(
+    return merge_env(
         collective,
         cache.env if cache else {},
         request.runtime.get_extra_env(context),

@@ -36,12 +36,19 @@ class ScriptCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long the host may take to let us in; ``None`` is the usual patience of whoever reaches it."""
     feed: tuple[str, ...] = ()
     """A command of the control machine, whose output is the script's standard input (``HostRunner.send_all``)."""
+    then: ScriptCall | None = None
+    """A script that begins in the same session once this one has succeeded. Where this one fails, that is how both end."""
+
+    @property
+    def chain(self) -> tuple[ScriptCall, ...]:
+        """This script and those that follow it."""
+        return (self, *(self.then.chain if self.then else ()))
 
     def masked(self) -> ScriptCall:
         """The same call with every secret value replaced, safe to print and to keep."""
         hidden = {key: _hide(value) for key, value in self.secrets.items()}
         root = self.root if self.root is None or self.root.password is None else Root("***")
-        return msgspec.structs.replace(self, secrets=hidden, root=root)
+        return msgspec.structs.replace(self, secrets=hidden, root=root, then=self.then.masked() if self.then else None)
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,8 +105,8 @@ class HostRunner(Protocol):
         """Run and hand each line of output on as it comes, until it ends or ``stop`` is set; ``stdout`` of the result stays empty."""
         ...
 
-    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
-        """Run several at the same time; results in the order of ``calls``."""
+    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float, stop: Event | None = None) -> tuple[RemoteResult, ...]:
+        """Run several at the same time; results in the order of ``calls``. Once ``stop`` is set, those that still run are given up."""
         ...
 
     def run_here(self, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
@@ -124,6 +131,10 @@ class HostRunner(Protocol):
 
     def is_local(self, host: str) -> bool:
         """Whether ``host`` is this machine, reached without ssh and without a network."""
+        ...
+
+    def resolves(self, host: str) -> bool:
+        """Whether this machine's programs know the name of ``host``: one that only ssh knows is of no use in an address."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Literal, cast, get_args
 
 import msgspec
@@ -14,12 +15,15 @@ from sparkrun.core.context import SparkrunContext
 from sparkrun.core.effective import EffectiveConfig, Tiers, parse_overrides
 from sparkrun.core.errors import HostsError, RecipeError, UsageError
 from sparkrun.core.events import Detail, Note, Warn
+from sparkrun.core.facts import HostFacts
 from sparkrun.core.hosts import HostSelection, resolve_hosts
 from sparkrun.core.model_source import ModelSource, parse_model
 from sparkrun.core.mods import FoundMod, ModNotFoundError, find_mods, untrusted_mods
 from sparkrun.core.readiness import Readiness, resolve_readiness
 from sparkrun.core.recipe import Finding, Recipe, runtime_in_force
+from sparkrun.core.recipe.checks.environment import FABRIC_ENV
 from sparkrun.core.recipe.keys import CONSUMED
+from sparkrun.core.recipe.knowledge import Surroundings
 from sparkrun.core.recipe.memory import SHARES, fraction_problem, takes_gib
 from sparkrun.core.recipe.schema import ConditionalOverride, Values
 from sparkrun.core.recipe.validate import PLAIN_SURROUNDINGS, validate
@@ -33,22 +37,25 @@ from sparkrun.core.values import ConfigValue
 from sparkrun.models.vram.find import ModelAnswer
 from sparkrun.orchestration.executor import Executor, ExecutorConfig, ExecutorLayers, resolve_executor, resolve_executor_config
 from sparkrun.runtimes.base import RuntimePlugin
+from sparkrun.runtimes.commands import Command, CommandContext
 from sparkrun.runtimes.images import check_host_images
 from sparkrun.runtimes.memory_wish import shares_in
 from sparkrun.utils.text import did_you_mean
 
 MissingMounts = Literal["fail", "warn", "ignore"]
+MANAGED = "managed-comm-env"
 NO_BUILDER = "docker-pull"
 """Who brings images where nobody builds them."""
 TOLD_ONLY = frozenset({"duplicate-key"})
 """Errors of a recipe that its author has to mend, and that do not keep it from running."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything about a launch that does not depend on what the hosts are like."""
 
     options: RunOptions
     recipe: Recipe
+    surroundings: Surroundings
     model: ModelSource
     runtime: RuntimePlugin
     executor: Executor
@@ -78,6 +85,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def cluster(self) -> Cluster | None:
         """The saved cluster whose settings apply."""
         return self.selection.cluster
+
+    @cached_property
+    def draft_config(self) -> EffectiveConfig:
+        """The configuration as far as it goes without knowing a host."""
+        return self.configuration()
+
+    @cached_property
+    def draft(self) -> Command:
+        """The command for a host that nobody has seen. Raises what is wrong with it."""
+        facts = HostFacts(host=self.selection.hosts[0], assumed=True)
+        context = CommandContext(
+            recipe=self.recipe, config=self.draft_config, model=self.model, facts=facts, extra_args=self.options.extra_args
+        )
+        return self.runtime.generate_command(context)
 
     def configuration(self, platform: Values | None = None, conditional: tuple[ConditionalOverride, ...] = ()) -> EffectiveConfig:
         """The configuration chain with what the platform and the overrides that hold add, and what the command itself spells out."""
@@ -111,12 +132,13 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
     if not options.trust:
         refuse_untrusted(recipe, trust)
     check_mounts(recipe)
-    mods = _mods(recipe, sctx, fetch=fetch)
+    mods = find_mods(recipe, context.manager) if fetch else _mods_here(recipe, sctx)
     user_defaults = sctx.config.mapping("defaults.runtimes").get(runtime.plugin_name)
     builder = plugins.builder(_builder_name(options, recipe, runtime, executor))
     request = Request(
         options=options,
         recipe=recipe,
+        surroundings=surroundings_of(recipe, sctx.config, plugins),
         model=parse_model(recipe.model),
         runtime=runtime,
         executor=executor,
@@ -135,6 +157,7 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
         missing_mounts=_missing_mounts(sctx),
     )
     _refuse_unsupported(request)
+    _refuse_unwaited_hooks(request)
     _refuse_memory_in_gib(request)
     return request
 
@@ -149,16 +172,27 @@ def tell_findings(request: Request, sctx: SparkrunContext) -> tuple[Finding, ...
 
     Returns what stops the run.
     """
-    report = validate(request.recipe, surroundings_of(request.recipe, sctx.config))
+    report = validate(request.recipe, request.surroundings)
     stopping = tuple(finding for finding in report.at_least(request.options.fail_on) if finding.code not in TOLD_ONLY)
-    for finding in report.findings:
-        if finding not in stopping:
-            sctx.emit(Detail(_finding_text(finding)) if finding.severity == "suggestion" else Warn(_finding_text(finding)))
+    for finding in _grouped([finding for finding in report.findings if finding not in stopping], request.recipe):
+        sctx.emit(Detail(_finding_text(finding)) if finding.severity == "suggestion" else Warn(_finding_text(finding)))
     for warning in request.cluster.warnings if request.cluster else ():
         sctx.emit(Warn(warning))
     for warning in (*executor_warnings(request), *builder_warnings(request, sctx)):
         sctx.emit(Warn(warning))
     return stopping
+
+
+def _grouped(findings: Sequence[Finding], recipe: Recipe) -> Iterator[Finding]:
+    """The same, with one line for all network variables that a recipe sets: some set a dozen."""
+    network = [finding for finding in findings if finding.code == MANAGED]
+    for finding in findings:
+        if len(network) < 2 or finding.code != MANAGED:
+            yield finding
+        elif finding is network[0]:
+            names = ", ".join(name for name in recipe.env if name in FABRIC_ENV)
+            message = f"env {names} are detected on each host; what the recipe says is used on all of them instead"
+            yield msgspec.structs.replace(finding, message=message, fix="remove them, unless every host has the same")
 
 
 def refuse_findings(stopping: Sequence[Finding]) -> None:
@@ -167,13 +201,11 @@ def refuse_findings(stopping: Sequence[Finding]) -> None:
         raise RecipeError("\n".join(_finding_text(finding) for finding in stopping), hint=stopping[0].fix)
 
 
-def _mods(recipe: Recipe, sctx: SparkrunContext, *, fetch: bool) -> tuple[FoundMod, ...]:
-    manager = RegistryManager(sctx.config, offline=sctx.offline or not fetch, emit=sctx.emit)
+def _mods_here(recipe: Recipe, sctx: SparkrunContext) -> tuple[FoundMod, ...]:
+    """What of them is on this machine; one that is not is told, and left open."""
     try:
-        return find_mods(recipe, manager)
+        return find_mods(recipe, RegistryManager(sctx.config, offline=True, emit=sctx.emit)) if recipe.mods else ()
     except ModNotFoundError as error:
-        if fetch:
-            raise
         sctx.emit(Warn(error.message))
         return ()
 
@@ -275,12 +307,23 @@ def _this_machine(executor: Executor, sctx: SparkrunContext) -> HostSelection:
 
 def _refuse_memory_in_gib(request: Request) -> None:
     """A share of memory that looks like a size, whoever gave it; in the recipe itself checking finds it with its place."""
-    config = request.configuration()
+    config = request.draft_config
     for key in SHARES:
         if config.is_off(key) or config.origin(key) not in ("override", "user") or takes_gib(request.recipe.command, key):
             continue
         if problem := fraction_problem(key, config.get(key), PLAIN_SURROUNDINGS.memory_gib):
             raise UsageError(problem, hint="give a fraction between 0 and 1")
+
+
+def _refuse_unwaited_hooks(request: Request) -> None:
+    """What a recipe runs once it answers cannot be run by a launch that does not wait for that."""
+    recipe = request.recipe
+    after = [name for name in ("post_exec", "post_commands", "stop_after_post") if getattr(recipe, name)]
+    if after and not request.options.wait:
+        raise UsageError(
+            f"--no-ready-wait and the recipe's {', '.join(after)} exclude each other: they run once it answers",
+            hint="leave --no-ready-wait out, or take them out of the recipe",
+        )
 
 
 def refuse_shares_in(request: Request, command: str) -> None:

@@ -59,6 +59,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Emit the engine's log lines while waiting."""
     keep_on_failure: bool = False
     """Leave what a failed launch started, to look at it."""
+    collect_diagnostics: str | None = None
+    """A file, which must not exist, for everything about this launch: plan, facts, events, the last lines of each rank."""
     force: bool = False
     """Start it although memory says that it does not fit."""
     auto_detect: bool = True

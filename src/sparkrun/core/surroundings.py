@@ -13,10 +13,10 @@ from sparkrun.core.recipe.builders import BUILDERS, BuilderKnowledge
 from sparkrun.core.recipe.knowledge import Surroundings
 
 
-def surroundings_of(recipe: Recipe, config: SparkrunConfig) -> Surroundings:
+def surroundings_of(recipe: Recipe, config: SparkrunConfig, plugins: Plugins | None = None) -> Surroundings:
     """The surroundings of a recipe; an unknown runtime leaves its own checks out."""
     runtime = recipe.runtime
-    plugins = Plugins(config)
+    plugins = plugins or Plugins(config)
     try:
         knowledge = plugins.runtime(runtime).knowledge()
     except PluginError:

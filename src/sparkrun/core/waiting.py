@@ -9,22 +9,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from sparkrun.core.context import SparkrunContext
-from sparkrun.core.errors import EngineDiedError, HostUnreachableError, LaunchFailedError, NotReadyError, SparkrunError
-from sparkrun.core.events import Detail, EngineLine, Step
+from sparkrun.core.errors import EngineDiedError, HostUnreachableError, LaunchFailedError, NotReadyError, SparkrunError, StageFailedError
+from sparkrun.core.events import EngineLine, Step
 from sparkrun.core.plan import LaunchPlan, RankPlan, Stage
-from sparkrun.orchestration.apply import Ledger, apply_stage, await_condition
+from sparkrun.orchestration.apply import Ledger, apply_stage
 from sparkrun.orchestration.executor import Executor, LogView
 from sparkrun.orchestration.guards import Guards, Loss
+from sparkrun.orchestration.launch_record import LaunchRecord
 from sparkrun.orchestration.ready import EVIDENCE_TIMEOUT_S, Evidence, Outcome, evidence_of, watch_ready
 
 SETTLE_S = 0.4
 """Ranks drag each other down: after the first has ended, the others are given this long to end too, so that their exit codes are known."""
 CLOCK_SLACK_MS = 50
 TOGETHER_MS = 1000
+OWN_LINES = 20
 PEER_LINES = 5
 OTHERS_SHOWN = 3
 OTHER_LINES = 4
 READER_JOIN_S = 5
+DOUBT_HINT = "what runs there may go on; once docker is back: sparkrun status, sparkrun stop"
 
 
 # What engines and their collective libraries say when another rank has gone: NCCL, Gloo, Ray, MPI, sockets.
@@ -39,8 +42,8 @@ _PEER = re.compile(
 class LaunchWait:
     """What waits for the stages of one launch and for its first answer, with guards by every rank that has begun."""
 
-    def __init__(self, plan: LaunchPlan, executor: Executor, guards: Guards, sctx: SparkrunContext) -> None:
-        self._plan, self._executor, self._guards, self._sctx = plan, executor, guards, sctx
+    def __init__(self, plan: LaunchPlan, executor: Executor, guards: Guards, record: LaunchRecord, sctx: SparkrunContext) -> None:
+        self._plan, self._executor, self._guards, self._record, self._sctx = plan, executor, guards, record, sctx
 
     def apply(self, ledger: Ledger) -> None:
         """Every stage in turn. Raises ``LaunchFailedError`` with the last words of the ranks when one fails."""
@@ -50,28 +53,31 @@ class LaunchWait:
                 self._apply_stage(stage, ledger)
             except EngineDiedError:
                 raise  # it holds the last words already
-            except LaunchFailedError as error:
+            except StageFailedError as error:
+                self._record.output = error.output
                 raise LaunchFailedError(error.message + self._last_words(), hint=error.hint) from error
 
     def answer(self, *, stream: bool) -> tuple[Outcome, int]:
         """The first answer, and how many lines of the engine's log were shown meanwhile. Raises why there is none."""
         ready = self._plan.ready
         assert ready is not None
-        self._sctx.emit(Step(1, 1, ready.title))
         with self._engine_log(wanted=stream) as seen:
-            outcome = watch_ready(ready, self._sctx.runner, self._guards.alarm)
+            outcome = self._record.outcome = watch_ready(ready, self._sctx.runner, self._guards.alarm)
+        if outcome.ready:
+            self._guards.settle()
         if self._guards.first:
             raise self._lost(self._guards.first)
         if not outcome.ready:
             raise self._not_ready(outcome)
         return outcome, seen[0]
 
+    def look_at_ranks(self) -> None:
+        """Write down how every rank is now."""
+        self._evidence(self._plan.ranks)
+
     def _apply_stage(self, stage: Stage, ledger: Ledger) -> None:
-        apply_stage(stage, ledger, self._sctx.runner, self._sctx.emit)
+        apply_stage(stage, ledger, self._sctx.runner, self._sctx.emit, self._guards.alarm)
         self._guards.stand_by(stage.guards)
-        if stage.until:
-            self._sctx.emit(Detail(stage.until.title))
-            await_condition(stage.until, self._sctx.runner, self._guards.alarm)
         if self._guards.first:
             raise self._lost(self._guards.first)
 
@@ -81,12 +87,17 @@ class LaunchWait:
             return HostUnreachableError(f"{head.host} does not answer any more: {outcome.reason}")
         if outcome.died:
             return self._ended(head)
+        if outcome.in_doubt:
+            return HostUnreachableError(f"{outcome.message}: whether rank 0 runs there is not known", hint=DOUBT_HINT)
         evidence = self._evidence([head])[0]
         return NotReadyError(
-            f"{self._plan.endpoint} is not ready: {outcome.explain()}; the engine's last lines:{_told(evidence.lines)}", hint=outcome.hint()
+            f"{self._plan.endpoint} is not ready: {outcome.explain()}; the engine's last lines:{_told(evidence.lines)}",
+            hint=outcome.hint(),
         )
 
     def _lost(self, loss: Loss) -> SparkrunError:
+        if loss.in_doubt:
+            return HostUnreachableError(f"{loss.message}: whether rank {loss.rank} runs there is not known", hint=DOUBT_HINT)
         if loss.unreachable:
             return HostUnreachableError(f"{loss.host}, with rank {loss.rank}, does not answer any more: {loss.message}")
         return self._ended(self._plan.ranks[loss.rank])
@@ -106,7 +117,9 @@ class LaunchWait:
 
     def _evidence(self, ranks: Sequence[RankPlan]) -> list[Evidence]:
         calls = [(rank.host, self._executor.evidence_call(rank.name)) for rank in ranks]
-        return [evidence_of(result) for result in self._sctx.runner.run_all(calls, timeout_s=EVIDENCE_TIMEOUT_S)]
+        seen = [evidence_of(result) for result in self._sctx.runner.run_all(calls, timeout_s=EVIDENCE_TIMEOUT_S)]
+        self._record.evidence.update({rank.rank: each for rank, each in zip(ranks, seen, strict=True)})
+        return seen
 
     def _last_words(self) -> str:
         """The last lines of the ranks that have said something; there is nothing to say of one that was never started."""
@@ -169,7 +182,7 @@ def _end(evidence: Evidence, since_ms: int) -> float:
 
 
 def _told(lines: Sequence[str]) -> str:
-    return "".join(f"\n  | {line}" for line in lines)
+    return "".join(f"\n  | {line}" for line in lines[-OWN_LINES:])
 
 
 def _others(evidence: Sequence[tuple[RankPlan, Evidence]]) -> str:

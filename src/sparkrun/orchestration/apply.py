@@ -8,11 +8,11 @@ from threading import Event
 
 import msgspec
 
-from sparkrun.core.errors import HostUnreachableError, Interrupted, LaunchFailedError
+from sparkrun.core.errors import HostUnreachableError, Interrupted, SparkrunError, StageFailedError
 from sparkrun.core.events import Detail, EventSink, Note, Warn
-from sparkrun.core.plan import HostAction, Stage, Watch
+from sparkrun.core.plan import HostAction, Stage
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
-from sparkrun.orchestration.hooks import hook_output
+from sparkrun.orchestration.hooks import hook_output, hook_text
 from sparkrun.orchestration.ssh_errors import explain_ssh_failure
 from sparkrun.utils.shell import parse_answers
 
@@ -37,7 +37,7 @@ class Ledger:
 def undoing(ledger: Ledger, runner: HostRunner, emit: EventSink, *, keep: bool) -> Iterator[None]:
     """Run a launch; when it is left by an error or Ctrl-C, take back what ``ledger`` holds unless ``keep``.
 
-    Ctrl-C becomes ``Interrupted``, which says what is left.
+    What went wrong is told at once, before anything is taken back. Ctrl-C becomes ``Interrupted``, which says what is left.
     """
     interrupted = completed = False
     left: tuple[str, ...] = ()
@@ -46,6 +46,10 @@ def undoing(ledger: Ledger, runner: HostRunner, emit: EventSink, *, keep: bool) 
         completed = True
     except KeyboardInterrupt:
         interrupted = True
+    except SparkrunError as error:
+        if ledger.begun and not keep:
+            emit(Note(f"{_headline(error)}; undoing what was started"))
+        raise
     finally:
         if not completed and not keep and ledger.begun:
             left = ledger.left = take_back(ledger, runner, emit)
@@ -55,25 +59,25 @@ def undoing(ledger: Ledger, runner: HostRunner, emit: EventSink, *, keep: bool) 
         raise Interrupted(_interrupted(ledger, keep, left), hint="look with: sparkrun status" if keep or left else None)
 
 
-def apply_stage(stage: Stage, ledger: Ledger, runner: HostRunner, emit: EventSink) -> None:
-    """Run a stage's actions at the same time. Raises ``LaunchFailedError`` with every host's reason, first cause first."""
+def _headline(error: SparkrunError) -> str:
+    return error.message.partition("\n")[0].removesuffix("; its last lines:").removesuffix("; the engine's last lines:")
+
+
+def apply_stage(stage: Stage, ledger: Ledger, runner: HostRunner, emit: EventSink, stop: Event) -> None:
+    """Run a stage's actions at the same time. Raises ``StageFailedError`` with every host's reason, first cause first.
+
+    Once ``stop`` is set, the actions are given up: whoever set it knows why.
+    """
     ledger.begin(stage.actions)
     limit_s = max((action.timeout_s for action in stage.actions), default=0)
-    results = runner.run_all(((action.host, action.call) for action in stage.actions), timeout_s=limit_s)
+    results = runner.run_all([(action.host, action.call) for action in stage.actions], timeout_s=limit_s, stop=stop)
+    if stop.is_set():
+        return
     failures = [(action, result) for action, result in zip(stage.actions, results, strict=True) if not result.ok]
     if failures:
         raise _stage_error(stage, failures)
     for result in results:
         emit(Detail(f"{result.host}: {' '.join(result.stdout.split())}"))
-
-
-def await_condition(watch: Watch, runner: HostRunner, stop: Event) -> None:
-    """Wait until a condition holds. Raises ``LaunchFailedError`` when it cannot any more; returns at once when ``stop`` is set."""
-    lines: list[str] = []
-    result = runner.stream(watch.host, watch.call, lines.append, timeout_s=watch.timeout_s, stop=stop)
-    if not result.ok and not stop.is_set():
-        told = msgspec.structs.replace(result, stdout="\n".join(lines))
-        raise LaunchFailedError(f"{watch.title}: {failure_text(told)}", hint=failure_hint(told))
 
 
 def take_back(ledger: Ledger, runner: HostRunner, emit: EventSink) -> tuple[str, ...]:
@@ -100,12 +104,13 @@ def _impatient(call: ScriptCall) -> ScriptCall:
     return msgspec.structs.replace(call, connect_timeout_s=UNDO_CONNECT_TIMEOUT_S)
 
 
-def _stage_error(stage: Stage, failures: list[tuple[HostAction, RemoteResult]]) -> LaunchFailedError | HostUnreachableError:
+def _stage_error(stage: Stage, failures: list[tuple[HostAction, RemoteResult]]) -> StageFailedError | HostUnreachableError:
     lines = [f"{result.host}: {failure_text(result)}" for _action, result in failures]
     if all(result.unreachable for _action, result in failures):
         return HostUnreachableError(f"{stage.title} failed on " + "\n  ".join(lines), hint=failure_hint(failures[0][1]))
     told = f"{stage.title} failed on {lines[0]}" + "".join(f"\n  {line}" for line in lines[1:])
-    return LaunchFailedError(told + hook_output(failures[0][1].stdout), hint=failure_hint(failures[0][1]))
+    output = {result.host: text for _action, result in failures if (text := hook_text(result.stdout))}
+    return StageFailedError(told + hook_output(failures[0][1].stdout), hint=failure_hint(failures[0][1]), output=output)
 
 
 def failure_text(result: RemoteResult) -> str:

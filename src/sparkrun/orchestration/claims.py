@@ -1,7 +1,7 @@
 """The claim of a launch on its hosts: from the look at them until its ranks are seen by everybody else's look.
 
-A claim is a lock that a session holds on each host. It ends with that session, so that there is nothing to clean up, not even after
-``kill -9``.
+A claim is a lock that the session of the look takes before it looks, and holds. It ends with that session, so that there is nothing to
+clean up, not even after ``kill -9``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ PATIENCE_S = 120
 """How long to wait for another launch to let go: starting its ranks takes it seconds."""
 RETRY_S = (0.2, 0.6)
 """Two launches that hold what the other wants both let go; chance decides who comes back first."""
+WAIT_S = 1
+"""How long a host itself waits for another launch to let go, before all are let go of and it is told."""
 JOIN_S = 2
-CONNECT_TIMEOUT_S = 3
-"""How long a host may take to let us in: one that is off delays nobody for longer."""
-CLAIM = ScriptCall("claim", {"LIFELINE": "1"}, connect_timeout_s=CONNECT_TIMEOUT_S)
+LOOKED = "LOOKED=1"
+"""The line that ends a look; the claim is held from before it."""
 
 
 class Claims:
@@ -37,28 +38,31 @@ class Claims:
         self._runner, self._emit = runner, emit
         self._held: list[_Held] = []
 
-    def take(self, hosts: Sequence[str]) -> tuple[RemoteResult, ...]:
-        """Claim all hosts, or none. Returns how it ended on hosts that could not be asked at all; then nothing is held.
+    def take(self, looks: Sequence[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
+        """Look at all hosts and claim them, or claim none: what each look answered, or how it failed.
 
         Waits for another launch. Raises ``HostsBusyError`` when that takes more than ``PATIENCE_S``.
         """
         deadline = time.monotonic() + PATIENCE_S
         told: set[str] = set()
         while True:
-            self._held = [_Held(host, self._runner) for host in hosts]
-            answers = [(held.host, held.answer()) for held in self._held]
-            failed = tuple(result for _host, result in answers if result and not _is_busy(result))
-            busy = [host for host, result in answers if result and _is_busy(result)]
-            if not failed and not busy:
-                return ()
+            results = self._attempt(looks, timeout_s)
+            if all(result.ok for result in results):
+                return results
             self.release()
-            if failed:
-                return failed
+            busy = [result.host for result in results if _is_busy(result)]
+            if len(busy) < sum(not result.ok for result in results):
+                return tuple(result for result in results if not _is_busy(result))
             self._tell(busy, told)
             if time.monotonic() > deadline:
                 hint = "sparkrun status shows what runs there; a launch that hangs can be ended with Ctrl-C where it was typed"
                 raise HostsBusyError(f"another launch has been at work on {', '.join(busy)} for {PATIENCE_S} s", hint=hint)
             time.sleep(random.uniform(*RETRY_S))
+
+    def _attempt(self, looks: Sequence[tuple[str, ScriptCall]], timeout_s: float) -> tuple[RemoteResult, ...]:
+        self._held = [_Held(host, _claiming(call), self._runner) for host, call in looks]
+        deadline = time.monotonic() + timeout_s
+        return tuple(held.answer(deadline) for held in self._held)
 
     def release(self) -> None:
         """Let go of all of them."""
@@ -85,30 +89,44 @@ def claiming(runner: HostRunner, emit: EventSink) -> Iterator[Claims]:
 
 
 class _Held:
-    """The session that holds the claim on one host."""
+    """The session that looks at one host and holds the claim on it."""
 
-    def __init__(self, host: str, runner: HostRunner) -> None:
-        self.host, self._runner = host, runner
+    def __init__(self, host: str, call: ScriptCall, runner: HostRunner) -> None:
+        self._host, self._call, self._runner = host, call, runner
         self.stop = threading.Event()
-        self._answers: queue.SimpleQueue[RemoteResult | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[RemoteResult | BaseException] = queue.SimpleQueue()
         self.thread = threading.Thread(target=self._hold, name=f"claim on {host}", daemon=True)
         self.thread.start()
 
-    def answer(self) -> RemoteResult | None:
-        """``None`` once the host is claimed, else how the attempt ended."""
-        return self._answers.get()
+    def answer(self, deadline: float) -> RemoteResult:
+        """What the look answered once it is over, or how the attempt ended."""
+        try:
+            answer = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            return RemoteResult(self._host, -1, timed_out=True, connected=True, began=True)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     def _hold(self) -> None:
         lines: list[str] = []
 
         def hear(line: str) -> None:
             lines.append(line)
-            if line == "CLAIMED=1":
-                self._answers.put(None)
+            if line == LOOKED:
+                self._answers.put(RemoteResult(self._host, 0, "\n".join(lines), connected=True, began=True))
 
-        result = self._runner.stream(self.host, CLAIM, hear, timeout_s=None, stop=self.stop)
-        self._answers.put(msgspec.structs.replace(result, stdout="\n".join(lines)))
+        try:
+            result = self._runner.stream(self._host, self._call, hear, timeout_s=None, stop=self.stop)
+        except BaseException as error:  # noqa: BLE001 - a thread of its own: it is raised where the answer is asked for
+            self._answers.put(error)
+        else:
+            self._answers.put(msgspec.structs.replace(result, stdout="\n".join(lines)))
+
+
+def _claiming(look: ScriptCall) -> ScriptCall:
+    return msgspec.structs.replace(look, params={**look.params, "CLAIM": "1", "CLAIM_WAIT_S": str(WAIT_S), "LIFELINE": "1"})
 
 
 def _is_busy(result: RemoteResult) -> bool:
-    return parse_answers(result.stdout).text("REASON") == "busy"
+    return not result.ok and parse_answers(result.stdout).section("CLAIM").text("REASON") == "busy"

@@ -16,6 +16,7 @@ from sparkrun.core.placement import Allocation, allocations_label
 from sparkrun.core.plan import RankPlan
 from sparkrun.orchestration.docker_config import DockerSettings
 from sparkrun.orchestration.executor import JobLabels
+from sparkrun.orchestration.primitives import HOST_HOME, build_volumes
 
 OWNER = "sparkrun"
 """Value of the label ``sparkrun.distribution``: containers of another owner are left alone."""
@@ -27,7 +28,6 @@ HOST_INFINIBAND = "$(test -e /dev/infiniband && echo --device=/dev/infiniband)"
 HOST_KFD_GROUP = "$(test -e /dev/kfd && stat -c --group-add=%g /dev/kfd)"
 HOST_FOLDER = "$SPARKRUN_DOCKER"
 """The host's ``<sparkrun cache>/docker``."""
-HOST_HOME = "$HOME"
 HOST_SECCOMP = f"seccomp={HOST_FOLDER}/seccomp.json"
 
 _UNQUOTED = frozenset({HOST_INFINIBAND, HOST_KFD_GROUP})
@@ -56,7 +56,7 @@ def docker_run_cmd(rank: RankPlan, settings: DockerSettings, labels: JobLabels |
         *("--name", rank.name),
         *_pairs("--label", _assigned({**docker_labels(rank, labels, settings), **_own_labels(rank, settings)})),
         *_pairs("-e", _assigned(dict(sorted(rank.env.items())))),
-        *_pairs("-v", volumes_of(rank, settings)),
+        *_pairs("-v", build_volumes(rank, settings)),
         *_pairs("-v", (f"{HOST_FOLDER}/{gate_name(rank.name, labels)}:{GATE_FOLDER}",)),
         *rank.docker_args,
         *(rank.image, "sh", f"{GATE_FOLDER}/gate", rank.command),
@@ -122,17 +122,6 @@ def gpu_words(rank: RankPlan, settings: DockerSettings) -> Iterator[str]:
         yield from ("--device", "/dev/kfd", "--device", "/dev/dri", "--group-add", "video", HOST_KFD_GROUP)
     elif vendor == "intel":
         yield from ("--device", "/dev/accel")
-
-
-def volumes_of(rank: RankPlan, settings: DockerSettings) -> tuple[str, ...]:
-    """Every ``source:target[:options]``, those of the plan first."""
-    planned = (f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}" for mount in rank.mounts)
-    return tuple(in_home(volume) for volume in (*planned, *settings.volumes))
-
-
-def in_home(path: str) -> str:
-    """A path that begins with ``~/``, as a shell of the host reads it within quotes."""
-    return f"{HOST_HOME}{path[1:]}" if path.startswith("~/") else path
 
 
 def _nvidia_words(gpus: tuple[str, ...], mode: str | None) -> Iterator[str]:

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from sparkrun.core.plan import HostAction, RankPlan
 from sparkrun.core.remote import ScriptCall
-from sparkrun.orchestration.docker import OWNER, docker_run_cmd, docker_stop_cmd, gate_name, in_home
+from sparkrun.orchestration.docker import OWNER, docker_run_cmd, docker_stop_cmd, gate_name
 from sparkrun.orchestration.docker_config import KEYS, DockerSettings, read_docker_config
-from sparkrun.orchestration.executor import Executor, ExecutorConfig, JobLabels, LogView, upkeep_params
+from sparkrun.orchestration.executor import EVIDENCE_LINES, Executor, ExecutorConfig, JobLabels, LogView, upkeep_params
+from sparkrun.orchestration.primitives import in_home
 
-EVIDENCE_LINES = 20
 GRACE_S = 10
 """What a container may take to end after TERM before it is killed."""
 
@@ -48,6 +48,7 @@ class DockerExecutor(Executor):
             "FIXED_ENTRYPOINT": "0" if settings.entrypoint is None else "1",
             "RESTARTS": "1" if settings.restart_policy else "0",
             "MISSING_SOURCE": rank.missing_mounts,
+            "DEAD": rank.removes,
             **upkeep_params(rank),
             "CREATE": tuple(in_home(mount.source) for mount in rank.mounts if mount.create),
             "CHECKED": _checked_sources(settings),

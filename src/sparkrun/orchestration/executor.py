@@ -14,6 +14,8 @@ from sparkrun.core.remote import ScriptCall
 from sparkrun.core.values import ConfigValue
 
 EXT_EXECUTOR = "sparkrun.executor"
+EVIDENCE_LINES = 200
+"""How many of a rank's last lines are asked for; a message shows fewer of them, the file kept of a failure has all."""
 DEFAULT_EXECUTOR = "docker"
 
 ExecutorConfig = Mapping[str, ConfigValue]

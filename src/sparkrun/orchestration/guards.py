@@ -13,6 +13,8 @@ from sparkrun.core.remote import HostRunner, RemoteResult
 from sparkrun.orchestration.apply import failure_text
 from sparkrun.utils.shell import parse_answers
 
+DOUBT_S = 40
+"""A guard whose docker does not answer any more makes up its mind well before."""
 JOIN_S = 2
 """How long to wait for the sessions of guards to end; they hold nothing that matters."""
 
@@ -25,6 +27,8 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     exit_code: int | None = None
     unreachable: bool = False
+    in_doubt: bool = False
+    """Its host answers, but what runs the rank there does not: whether it still runs is not known."""
 
 
 class Guards:
@@ -35,6 +39,8 @@ class Guards:
         self.first: Loss | None = None
         self._runner = runner
         self._over = threading.Event()
+        self._sure = threading.Condition()
+        self._doubtful: set[int] = set()
         self._threads: list[threading.Thread] = []
 
     def stand_by(self, guards: Iterable[Guard]) -> None:
@@ -44,6 +50,11 @@ class Guards:
             self._threads.append(thread)
             thread.start()
 
+    def settle(self) -> None:
+        """Wait while a guard is in doubt about its rank, until it knows."""
+        with self._sure:
+            self._sure.wait_for(lambda: not self._doubtful or self.first, DOUBT_S)
+
     def end(self) -> None:
         """Nobody has to be watched any more. What a guard has seen by now is known then."""
         self._over.set()
@@ -52,11 +63,23 @@ class Guards:
 
     def _watch(self, guard: Guard) -> None:
         lines: list[str] = []
-        result = self._runner.stream(guard.host, guard.call, lines.append, timeout_s=None, stop=self._over)
+
+        def hear(line: str) -> None:
+            lines.append(line)
+            if line.startswith("DOCKER="):
+                self._doubt(guard.rank, doubtful=line == "DOCKER=silent")
+
+        result = self._runner.stream(guard.host, guard.call, hear, timeout_s=None, stop=self._over)
         loss = _loss(guard, result, "\n".join(lines))
         if loss and self.first is None:
             self.first = loss
             self.alarm.set()
+        self._doubt(guard.rank, doubtful=False)
+
+    def _doubt(self, rank: int, *, doubtful: bool) -> None:
+        with self._sure:
+            self._doubtful = self._doubtful | {rank} if doubtful else self._doubtful - {rank}
+            self._sure.notify_all()
 
 
 @contextmanager
@@ -73,7 +96,8 @@ def _loss(guard: Guard, result: RemoteResult, text: str) -> Loss | None:
     said = parse_answers(text).section("GUARD")
     if said.flag("READY") is False:
         message = said.text("MESSAGE") or said.text("REASON") or "it ended"
-        return Loss(rank=guard.rank, host=guard.host, message=message, exit_code=said.number("EXIT_CODE"))
+        doubt = said.text("REASON") == "docker_gone"
+        return Loss(rank=guard.rank, host=guard.host, message=message, exit_code=said.number("EXIT_CODE"), in_doubt=doubt)
     if result.unreachable or result.timed_out:
         return Loss(rank=guard.rank, host=guard.host, message=failure_text(result), unreachable=True)
     return None

@@ -37,9 +37,18 @@ def _quoted(value: str) -> str:
 
 def hook_output(answers: str) -> str:
     """What a command printed beside the engine, as lines below a message: its beginning and its end, as ``docker_exec`` keeps them."""
+    return "".join(f"\n  | {line}" for line in _output_lines(answers, KEPT_LINES))
+
+
+def hook_text(answers: str) -> str:
+    """The same with all that was kept of the end; empty for what printed nothing, or is no command."""
+    return "\n".join(_output_lines(answers, None))
+
+
+def _output_lines(answers: str, most: int | None) -> tuple[str, ...]:
     said = parse_answers(answers).section("EXEC")
     head, tail, omitted = said.all("HEAD"), said.all("TAIL"), said.number("OMITTED")
-    shown_tail = tail[-KEPT_LINES:]
+    shown_tail = tail if most is None else tail[-most:]
     left_out = (omitted or 0) + len(tail) - len(shown_tail)
     middle = (f"… {left_out} lines left out …",) if left_out else ()
-    return "".join(f"\n  | {line}" for line in (*head, *middle, *shown_tail))
+    return (*head, *middle, *shown_tail)

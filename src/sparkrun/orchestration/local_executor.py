@@ -10,9 +10,8 @@ import msgspec
 
 from sparkrun.core.plan import RankPlan
 from sparkrun.core.remote import ScriptCall
-from sparkrun.orchestration.executor import Executor, ExecutorConfig, JobLabels, LogView, upkeep_params
+from sparkrun.orchestration.executor import EVIDENCE_LINES, Executor, ExecutorConfig, JobLabels, LogView, upkeep_params
 
-EVIDENCE_LINES = 20
 _PLACES = {
     "working_dir": "WORKING_DIR",
     "env_file": "ENV_FILE",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -14,7 +14,7 @@ from sparkrun.core.hardware import HostHardware, Reading, probed_hardware
 from sparkrun.core.placement import ALLOCATIONS_LABEL
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
 from sparkrun.orchestration.apply import failure_hint, failure_text
-from sparkrun.orchestration.executor import Executor
+from sparkrun.orchestration.claims import Claims
 from sparkrun.utils.shell import Section, parse_answers
 
 OBSERVE_TIMEOUT_S = 20
@@ -41,25 +41,15 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def observe_hosts(
-    hosts: Iterable[str], question: Question, runner: HostRunner, beside: Sequence[Executor] = ()
+    hosts: Iterable[str], question: Question, runner: HostRunner, claims: Claims | None = None
 ) -> tuple[HostFacts | Unreachable, ...]:
     """Facts of each host in the given order; a host that did not answer is ``Unreachable`` and delays no other.
 
-    ``beside`` are executors whose workloads count too, besides the plain processes that every look finds; all are asked at once.
+    With ``claims`` the hosts are claimed before they are looked at, in the same session. What runs there by any executor is seen.
     """
-    names = tuple(hosts)
-    looks = [(host, _call(host, question, runner)) for host in names]
-    asked = [(host, executor) for executor in beside for host in names]
-    calls = [*looks, *((host, executor.status_call()) for host, executor in asked)]
-    results = runner.run_all([(host, _patient(call)) for host, call in calls], timeout_s=OBSERVE_TIMEOUT_S)
-    found = tuple(_facts(result, question) for result in results[: len(looks)])
-    extra: dict[str, list[WorkloadFacts]] = {}
-    for (host, executor), result in zip(asked, results[len(looks) :], strict=True):
-        extra.setdefault(host, []).extend(workloads_of(result, executor.plugin_name) if result.ok else ())
-    return tuple(
-        msgspec.structs.replace(facts, workloads=(*facts.workloads, *extra.get(facts.host, ()))) if isinstance(facts, HostFacts) else facts
-        for facts in found
-    )
+    calls = [(host, _patient(_call(host, question, runner))) for host in hosts]
+    results = claims.take(calls, timeout_s=OBSERVE_TIMEOUT_S) if claims else runner.run_all(calls, timeout_s=OBSERVE_TIMEOUT_S)
+    return tuple(_facts(result, question) for result in results)
 
 
 def _patient(call: ScriptCall) -> ScriptCall:
@@ -128,7 +118,7 @@ def _facts(result: RemoteResult, question: Question) -> HostFacts | Unreachable:
         further={section.text("MODEL") or "": _model(section) for section in answers.sections("FURTHER")},
         tuning=dict(_tuning_file(line) for line in answers.section("TUNING").all("FILE")),
         ports=_ports(answers.section("PORTS"), question.ports),
-        workloads=tuple(_workload(result.host, LOCAL, section) for section in answers.sections("WORKLOAD")),
+        workloads=tuple(_workload(result.host, section.text("EXECUTOR") or LOCAL, section) for section in answers.sections("WORKLOAD")),
     )
 
 
@@ -160,6 +150,7 @@ def _docker(section: Section) -> DockerFacts:
         present=section.flag("DOCKER_PRESENT") is True,
         usable=section.flag("DOCKER_USABLE") is True,
         version=section.text("DOCKER_VERSION"),
+        podman=section.flag("DOCKER_PODMAN") is True,
         reason=section.text("DOCKER_REASON"),
         images={**dict.fromkeys(section.all("IMAGE_MISSING")), **dict(_image(line) for line in section.all("IMAGE_HERE"))},
     )
@@ -233,6 +224,7 @@ def _workload(host: str, executor: str, section: Section) -> WorkloadFacts:
         uptime_s=section.number("UPTIME_S"),
         owner=section.text("OWNER") or "sparkrun",
         labels=labels,
+        auto_remove=section.text("AUTO_REMOVE") == "true",
         log_file=section.text("LOG_FILE") or None,
         port_open=None if not port_state else port_state == "listening",
         health=section.number("HEALTH"),

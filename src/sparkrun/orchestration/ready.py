@@ -42,6 +42,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         """Whether there is no engine any more to wait for."""
         return self.reason in {"died", "gone", "replaced"}
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nothing can be told of the engine any more: what runs it is gone."""
+        return self.reason == "docker_gone"
+
     def explain(self) -> str:
         """The reason in words."""
         said = f": {self.body}" if self.body else ""

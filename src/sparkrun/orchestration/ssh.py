@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.events import EventSink, Script, ignore_events
+from sparkrun.core.hosts import parse_host
 from sparkrun.core.remote import RemoteResult, ScriptCall
 from sparkrun.orchestration.control_dir import choose_control_dir
 from sparkrun.orchestration.local_host import is_local
+from sparkrun.orchestration.primitives import build_ssh_kwargs
 from sparkrun.orchestration.ssh_command import (
     CONNECT_TIMEOUT_S,
     Connection,
     SshSettings,
     build_ssh_cmd,
     fast_first,
-    ssh_settings,
 )
 from sparkrun.orchestration.ssh_errors import FailureKind, SshFailure, explain_ssh_failure
-from sparkrun.orchestration.uploads import call_params
-from sparkrun.scripts import compose_script
+from sparkrun.orchestration.uploads import script_text
 
 if TYPE_CHECKING:
     from threading import Event
@@ -46,7 +46,6 @@ __all__ = [
     "is_local",
     "make_ssh_runner",
     "run_remote_script",
-    "ssh_settings",
 ]
 
 HERE = "localhost"
@@ -71,7 +70,7 @@ def bulk_connection(host: str, settings: SshSettings) -> Connection:
 
 def make_ssh_runner(config: SparkrunConfig, emit: EventSink = ignore_events, *, user: str | None = None) -> SshRunner:
     """The runner that ``config.yaml`` asks for; ``user`` is that of a cluster. Starts nothing and makes no file."""
-    return SshRunner(ssh_settings(config, user=user, control_dir=choose_control_dir(config.env)), emit)
+    return SshRunner(build_ssh_kwargs(config, user=user, control_dir=choose_control_dir(config.env)), emit)
 
 
 class SshRunner:
@@ -85,20 +84,30 @@ class SshRunner:
         """The same way to hosts, as another user where a host names none."""
         return SshRunner(msgspec.structs.replace(self.settings, user=user), self._emit)
 
+    def with_users(self, users: Mapping[str, str]) -> SshRunner:
+        """The same way to hosts, as these users on single ones."""
+        return SshRunner(msgspec.structs.replace(self.settings, users={**self.settings.users, **users}), self._emit)
+
     def is_local(self, host: str) -> bool:
         """Whether ``host`` is this machine and no other user is asked for."""
-        return is_local(host, self.settings.user)
+        return is_local(host, self.settings.user_of(host))
+
+    def resolves(self, host: str) -> bool:
+        """Whether the name is known here. One whose look-up takes longer than a second is taken for known."""
+        from sparkrun.orchestration.names import name_is_known  # only a launch asks
+
+        return name_is_known(parse_host(host).name)
 
     def run(self, host: str, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
         """Run one script to its end."""
         return self.run_all([(host, call)], timeout_s=timeout_s)[0]
 
-    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
+    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float, stop: Event | None = None) -> tuple[RemoteResult, ...]:
         """Run several scripts at the same time, at most ``max_parallel`` of them; results in the given order."""
         from sparkrun.orchestration.ssh_sessions import run_sessions
 
         texts = _Texts()
-        return run_sessions([self._session(host, call, texts, timeout_s) for host, call in calls], self.settings)
+        return run_sessions([self._session(host, call, texts, timeout_s) for host, call in calls], self.settings, stop)
 
     def stream(
         self,
@@ -119,7 +128,7 @@ class SshRunner:
         """Run one script on this machine, whatever user hosts are reached as."""
         from sparkrun.orchestration.ssh_sessions import run_sessions
 
-        here = msgspec.structs.replace(self.settings, user=None)
+        here = msgspec.structs.replace(self.settings, user=None, users={})
         return run_sessions([self._session(HERE, call, _Texts(), timeout_s)], here)[0]
 
     def stream_here(
@@ -176,5 +185,5 @@ class _Texts:
 
     def of(self, call: ScriptCall) -> str:
         if self._last is None or self._last[0] != call:
-            self._last = (call, compose_script(call.name, call_params(call)))
+            self._last = (call, script_text(call))
         return self._last[1]

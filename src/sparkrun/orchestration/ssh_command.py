@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.hosts import parse_host
-from sparkrun.core.paths import expand
 
 CONNECT_TIMEOUT_S = 10.0
 ALIVE_INTERVAL_S = 5
@@ -30,11 +27,17 @@ class SshSettings(msgspec.Struct, frozen=True):
     """
 
     user: str | None = None
+    users: Mapping[str, str] = {}
+    """As whom single hosts are reached, in place of ``user``."""
     key: str | None = None
     options: tuple[str, ...] = ()
     max_parallel: int = MAX_PARALLEL
     control_dir: str | None = None
     """A private folder for the sockets of shared connections; ``None`` shares none."""
+
+    def user_of(self, host: str) -> str | None:
+        """As whom a host is reached that names nobody itself; ``None`` leaves it to ssh."""
+        return self.users.get(host) or self.user
 
 
 class Connection(msgspec.Struct, frozen=True):
@@ -51,7 +54,7 @@ class Connection(msgspec.Struct, frozen=True):
 def build_ssh_cmd(host: str, settings: SshSettings, connection: Connection = Connection()) -> list[str]:
     """The words that open a non-interactive session on ``host``; the remote command is appended by the caller."""
     address = parse_host(host)
-    user = address.user or settings.user
+    user = address.user or settings.user_of(host)
     words = ["ssh", "-o", "BatchMode=yes"]
     if user:
         words += ["-l", user]
@@ -95,18 +98,6 @@ def fast_first(ciphers: Iterable[str]) -> tuple[str, ...]:
     return (*(cipher for cipher in FAST_CIPHERS if cipher in allowed), *(cipher for cipher in allowed if cipher not in FAST_CIPHERS))
 
 
-def ssh_settings(config: SparkrunConfig, *, user: str | None = None, control_dir: str | None = None) -> SshSettings:
-    """The ``ssh`` settings of ``config.yaml``; ``user`` is that of a cluster and wins over theirs."""
-    key = config.text("ssh.key")
-    return SshSettings(
-        user=user or config.text("ssh.user"),
-        key=str(expand(key, config.env)) if key else None,
-        options=_ssh_options(config),
-        max_parallel=max(1, int(config.number("ssh.max_parallel_ssh", MAX_PARALLEL))),
-        control_dir=control_dir,
-    )
-
-
 def _options(connection: Connection) -> list[str]:
     pairs = {
         "ConnectTimeout": str(max(1, round(connection.connect_timeout_s))),
@@ -130,10 +121,3 @@ def _sharing(connection: Connection) -> dict[str, str]:
     if connection.socket:
         return {"ControlMaster": "auto", "ControlPath": connection.socket, "ControlPersist": str(PERSIST_S)}
     return {"ControlMaster": "no", "ControlPath": "none"}
-
-
-def _ssh_options(config: SparkrunConfig) -> tuple[str, ...]:
-    """One text is split as a shell would; the words of a list are taken as they are."""
-    if isinstance(config.get("ssh.options"), str):
-        return tuple(shlex.split(config.text("ssh.options") or ""))
-    return config.texts("ssh.options")

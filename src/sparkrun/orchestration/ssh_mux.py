@@ -124,7 +124,7 @@ def find_socket(host: str, settings: SshSettings) -> ControlSocket | None:
     """The socket for ``host`` with these settings; ``None`` where connections cannot be shared."""
     if settings.control_dir is None or not _is_usable(settings.control_dir):
         return None
-    what = [host, settings.user or "", settings.key or "", *settings.options, *_config_stamps()]
+    what = [host, settings.user_of(host) or "", settings.key or "", *settings.options, *_config_stamps()]
     name = hashlib.sha256("\0".join(what).encode("utf-8", "surrogateescape")).hexdigest()[:NAME_DIGITS]
     return ControlSocket(f"{settings.control_dir}/{name}")
 

@@ -101,7 +101,7 @@ class _Try:
     def __init__(self, session: Session, settings: SshSettings, failed: dict[str, Finished]) -> None:
         self._session, self._settings = session, settings
         self._failed = failed
-        self._local = is_local(session.host, settings.user)
+        self._local = is_local(session.host, settings.user_of(session.host))
         self._way = Way.LOCAL if self._local else Way.ALONE
         self._socket: ControlSocket | None = None
         self._begun = 0.0

@@ -1,4 +1,4 @@
-"""Files of the control machine inside a script's parameters: small folders, packed when the script is sent."""
+"""The text of a call, with files of the control machine inside its parameters: small folders, packed when it is sent."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 
 from sparkrun.core.errors import StateError
 from sparkrun.core.remote import Params, ScriptCall
+from sparkrun.scripts import compose_scripts
 
 if TYPE_CHECKING:
     import tarfile
 
 MOST_BYTES = 64 * 1024 * 1024
 """A mod is a script and some patches; anything larger belongs into the image."""
+
+
+def script_text(call: ScriptCall) -> str:
+    """What is fed to the host's bash. Raises ``StateError`` for a file that cannot be sent."""
+    return compose_scripts([(part.name, call_params(part)) for part in call.chain])
 
 
 def call_params(call: ScriptCall) -> Params:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from sparkrun.core.effective import EffectiveConfig, Tiers, build_effective
 from sparkrun.core.flags import FlagMap
 from sparkrun.core.placement import NodeCount, NodeWish, node_rule, required_nodes, world_size
-from sparkrun.core.plan import Mount, RankPlan, Stage
+from sparkrun.core.plan import Mount, Stage
 from sparkrun.core.plugin import SparkrunPlugin
 from sparkrun.core.recipe import Recipe
 from sparkrun.core.recipe.keys import PARALLELISM
@@ -25,7 +25,7 @@ from sparkrun.runtimes.inference import Inference, PoolingFlag, inference_of
 from sparkrun.runtimes.known_flags import read_known_flags
 from sparkrun.runtimes.rank_text import with_rank_words
 from sparkrun.runtimes.ranks import RankContext
-from sparkrun.runtimes.strategies import PlanContext, plan_native, plan_solo, stop_order
+from sparkrun.runtimes.strategies import PlanContext, R, plan_native, plan_solo, stop_order
 
 __all__ = ["EXT_RUNTIME", "Inference", "PlanContext", "RuntimePlugin", "Strategy"]
 
@@ -251,8 +251,8 @@ class RuntimePlugin(SparkrunPlugin):
         """The stages that start several ranks."""
         return plan_native(ctx, workers_wait=self.workers_wait)
 
-    def stop_order(self, ranks: Sequence[RankPlan]) -> tuple[tuple[RankPlan, ...], ...]:
-        """Groups of ranks that stop together, in order."""
+    def stop_order(self, ranks: Sequence[R]) -> tuple[tuple[R, ...], ...]:
+        """Groups of ranks, in rank order, that stop together, one group after the other."""
         return stop_order(ranks)
 
     def knowledge(self) -> RuntimeKnowledge:

@@ -69,8 +69,3 @@ def render_recipe_env(env: Mapping[str, str], config: Mapping[str, ConfigValue],
     """A recipe's environment on one host, its ``{config.X}`` and ``{launch.F}`` filled in. Raises ``UnknownEnvReference``."""
     fields = launch.values()
     return {name: render_env(value, config, fields) for name, value in env.items()}
-
-
-def merge_tiers(*tiers: Mapping[str, str]) -> dict[str, str]:
-    """One environment from tiers, lowest first (collective, runtime cache, runtime, platform, cluster, recipe, command line, container)."""
-    return {name: value for tier in tiers for name, value in tier.items()}

@@ -1,27 +1,27 @@
 """How the ranks of a launch are put together: pure functions from decided ranks to stages.
 
 Ranks that are held at a gate have their containers started at once, then hooks run, and the stages open the gates; any other rank is
-started by its stage. Either way a stage ends when its condition holds, never after a fixed time.
+started by its stage. What has to come before or after a start is waited for in the same session on the same host, never for a fixed time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from sparkrun.core.placement import Placement
-from sparkrun.core.plan import Guard, HostAction, RankPlan, Stage, Watch
+from sparkrun.core.plan import Guard, HostAction, RankPlan, Stage
 from sparkrun.core.remote import ScriptCall
 from sparkrun.orchestration.executor import Executor, ExecutorConfig, JobLabels
 from sparkrun.runtimes.ranks import RankContext
 
+R = TypeVar("R")
+"""A rank, as planned or as found."""
 RENDEZVOUS_TIMEOUT_S = 600
 """What an engine may take to import its libraries from a cold disk before it listens for its peers."""
-RAY_JOIN_TIMEOUT_S = 420
 RPC_TIMEOUT_S = 120
-WATCH_SLACK_S = 15
-"""What a watch may take beyond its own limit before the control side gives up on it."""
 
 
 class PlanContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,29 +58,30 @@ def plan_native(ctx: PlanContext, *, workers_wait: bool = False) -> tuple[Stage,
     """Ranks that find each other. They begin together, since a worker tries again until its head listens; an engine whose workers give
     up at once (``workers_wait``) has its head begin first, until it listens. Replicas of one process each need not find anybody.
     """
-    if workers_wait and (listening := _rendezvous(ctx)):
-        first = _begun(ctx, (ctx.head,), "start the head", listening)
-        return (*_prepared(ctx), first, _begun(ctx, ctx.workers, "start the workers"))
-    return (*_prepared(ctx), _begun(ctx, ctx.ranks, f"start {len(ctx.ranks)} ranks"))
+    head = ctx.contexts[0] if ctx.contexts else RankContext()
+    if not workers_wait or head.replica_nodes == 1:
+        return (*_prepared(ctx), _begun(ctx, ctx.ranks, f"start {len(ctx.ranks)} ranks"))
+    listening = {"HOST": head.master_address, "PORT": str(head.master_port), "TIMEOUT_S": str(RENDEZVOUS_TIMEOUT_S)}
+    wait = ScriptCall("wait_port", {**listening, **ctx.executor.watch_params(ctx.head.name)})
+    first = _begun(ctx, (ctx.head,), f"start the head, until it listens for its peers on {head.master_address}:{head.master_port}")
+    (start,) = first.actions
+    first = msgspec.structs.replace(first, actions=(_followed(start, wait, RENDEZVOUS_TIMEOUT_S),))
+    return (*_prepared(ctx), first, _begun(ctx, ctx.workers, "start the workers"))
 
 
 def plan_rpc(ctx: PlanContext, port: int) -> tuple[Stage, ...]:
-    """llama.cpp: the workers' servers first, until the head reaches each of them, then the head."""
+    """llama.cpp: the workers' servers first; the head begins once its host reaches each of them."""
     addresses = " ".join(rank.fast_address for rank in ctx.contexts[1:])
-    reached = _wait(ctx.head.host, f"wait until {ctx.head.host} reaches {len(ctx.workers)} rpc servers on port {port}", "wait_port", {
-        "HOST": addresses, "PORT": str(port), "TIMEOUT_S": str(RPC_TIMEOUT_S),
-    })  # fmt: skip
-    return (*_prepared(ctx), _begun(ctx, ctx.workers, "start the rpc servers", reached), _begun(ctx, (ctx.head,), "start the head"))
+    wait = ScriptCall("wait_port", {"HOST": addresses, "PORT": str(port), "TIMEOUT_S": str(RPC_TIMEOUT_S)})
+    last = _begun(ctx, (ctx.head,), f"start the head, once it reaches {len(ctx.workers)} rpc servers on port {port}")
+    (start,) = last.actions
+    last = msgspec.structs.replace(last, actions=(_preceded(wait, start, RPC_TIMEOUT_S),))
+    return (*_prepared(ctx), _begun(ctx, ctx.workers, "start the rpc servers"), last)
 
 
 def plan_ray(ctx: PlanContext) -> tuple[Stage, ...]:
-    """Ray: head and workers together, since a worker's command waits for its head, until all nodes have joined; the head's own command
-    serves from then on.
-    """
-    joined = _wait(ctx.head.host, f"wait until {len(ctx.ranks)} Ray nodes have joined", "wait_ray", {
-        "NODES": str(len(ctx.ranks)), "TIMEOUT_S": str(RAY_JOIN_TIMEOUT_S), **ctx.executor.watch_params(ctx.head.name),
-    })  # fmt: skip
-    return (*_prepared(ctx), _begun(ctx, ctx.ranks, f"start {len(ctx.ranks)} Ray nodes", joined))
+    """Ray: head and workers together, since a worker's command waits for its head, and the head's for all nodes before it serves."""
+    return (*_prepared(ctx), _begun(ctx, ctx.ranks, f"start {len(ctx.ranks)} Ray nodes"))
 
 
 def plan_mpi(ctx: PlanContext) -> tuple[Stage, ...]:
@@ -88,7 +89,7 @@ def plan_mpi(ctx: PlanContext) -> tuple[Stage, ...]:
     return (*_prepared(ctx), _begun(ctx, ctx.workers, "start the workers"), _begun(ctx, (ctx.head,), "start the head"))
 
 
-def stop_order(ranks: Sequence[RankPlan], *, independent: bool = False) -> tuple[tuple[RankPlan, ...], ...]:
+def stop_order(ranks: Sequence[R], *, independent: bool = False) -> tuple[tuple[R, ...], ...]:
     """Which ranks stop together, in order: the head first, so that nobody is served by half an engine. Independent replicas all at once."""
     if independent or len(ranks) == 1:
         return (tuple(ranks),)
@@ -105,10 +106,10 @@ def _prepared(ctx: PlanContext) -> tuple[Stage, ...]:
     return (Stage(title, tuple(_start(ctx, rank) for rank in waiting)), *ctx.hooks)
 
 
-def _begun(ctx: PlanContext, ranks: Sequence[RankPlan], title: str, until: Watch | None = None) -> Stage:
+def _begun(ctx: PlanContext, ranks: Sequence[RankPlan], title: str) -> Stage:
     """The stage in which these engines begin."""
     guards = tuple(_guard(ctx, rank) for rank in ranks if rank.rank != ctx.head.rank)
-    return Stage(title, tuple(_gate(ctx, rank) or _start(ctx, rank) for rank in ranks), until, guards)
+    return Stage(title, tuple(_gate(ctx, rank) or _start(ctx, rank) for rank in ranks), guards)
 
 
 def _guard(ctx: PlanContext, rank: RankPlan) -> Guard:
@@ -125,17 +126,11 @@ def _start(ctx: PlanContext, rank: RankPlan) -> HostAction:
     return ctx.executor.start_action(rank, ctx.labels[rank.rank], ctx.executor_config)
 
 
-def _rendezvous(ctx: PlanContext) -> Watch | None:
-    """The head's replica has met at its port; ``None`` where a replica is one process."""
-    head = ctx.contexts[0] if ctx.contexts else RankContext()
-    if head.replica_nodes == 1:
-        return None
-    where = f"{head.master_address}:{head.master_port}"
-    return _wait(ctx.head.host, f"wait until the head listens for its peers on {where}", "wait_port", {
-        "HOST": head.master_address, "PORT": str(head.master_port), "TIMEOUT_S": str(RENDEZVOUS_TIMEOUT_S),
-        **ctx.executor.watch_params(ctx.head.name),
-    })  # fmt: skip
+def _followed(action: HostAction, wait: ScriptCall, limit_s: float) -> HostAction:
+    """The same action, which ends only when the wait after it has."""
+    return msgspec.structs.replace(action, call=msgspec.structs.replace(action.call, then=wait), timeout_s=action.timeout_s + limit_s)
 
 
-def _wait(host: str, title: str, script: str, params: Mapping[str, str]) -> Watch:
-    return Watch(host, title, ScriptCall(script, dict(params)), float(params["TIMEOUT_S"]) + WATCH_SLACK_S)
+def _preceded(wait: ScriptCall, action: HostAction, limit_s: float) -> HostAction:
+    """The same action, which begins only when the wait before it has ended."""
+    return msgspec.structs.replace(action, call=msgspec.structs.replace(wait, then=action.call), timeout_s=action.timeout_s + limit_s)

@@ -63,9 +63,17 @@ CACHE_VARIABLES = {**COMPILER_CACHES, "VLLM_CACHE_ROOT": "vllm", "TORCH_HOME": "
 
 # Waits inside the head's command, so that the command does the same under any executor. Ray's own status command has no stable output.
 _WAIT_FOR_NODES = """\
-import ray, time
+import ray, sys, time
 ray.init(address="auto", log_to_driver=False)
-while sum(node["Alive"] for node in ray.nodes()) < {nodes}: time.sleep(0.5)"""
+until, seen = time.monotonic() + {limit_s}, 0
+while seen < {nodes}:
+    alive = sum(node["Alive"] for node in ray.nodes())
+    if alive != seen: print(alive, "of {nodes} Ray nodes have joined", flush=True)
+    if alive < {nodes} and time.monotonic() > until: sys.exit("Ray nodes are missing after {limit_s} s: there are %d of {nodes}" % alive)
+    seen = alive
+    time.sleep(0.2)"""
+RAY_JOIN_TIMEOUT_S = 420
+"""What workers may take to import Ray from a cold disk and to join."""
 
 
 # A worker's Ray gives up when its head does not listen yet, and images differ in how long Ray takes to load.
@@ -270,7 +278,7 @@ def _keep_home(rank: RankContext) -> tuple[str, ...]:
 
 
 def _wait_for_nodes(nodes: int) -> str:
-    return f"python3 -c {quote_word(_WAIT_FOR_NODES.format(nodes=nodes))} || exit"
+    return f"python3 -c {quote_word(_WAIT_FOR_NODES.format(nodes=nodes, limit_s=RAY_JOIN_TIMEOUT_S))} || exit"
 
 
 def _wants_dashboard(ctx: CommandContext) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -25,12 +26,14 @@ _DOCKER = ("common", "docker")
 _HUB = ("common", "hub")
 _PLACE = ("common", "hub_place")
 _UPKEEP = ("HUB", "MODEL_FOLDER", "RUNTIME_CACHE", "RUNTIME_CACHES", "PRUNE_MINUTES")
-_WAIT = (*_HTTP, "watch")
+_WAIT = (*_HTTP, "docker", "watch")
 SCRIPTS: dict[str, ScriptSpec] = {
     "observe": ScriptSpec(
-        (*_LOCAL, "net", "hub_place", "model", "fabric"),
-        ("MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING"),
-        ("PORTS", "NAMES", "IMAGES", "FURTHER"),
+        (*_LOCAL, "net", "hub_place", "model", "fabric", "docker", "containers", "claim"),
+        (
+            "MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING", "CLAIM", "CLAIM_FILE", "CLAIM_WAIT_S", "LIFELINE",
+        ),
+        ("PORTS", "IMAGES", "FURTHER"),
     ),
     "local_start": ScriptSpec(
         (*_LOCAL, "docker", "upkeep"),
@@ -50,7 +53,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
             "NAME", "LAUNCH", "OWNER", "IMAGE", "GATE", "GATED", "GATE_TIMEOUT_S", "FIXED_ENTRYPOINT", "RESTARTS", "MISSING_SOURCE",
             *_UPKEEP, "CACHE",
         ),
-        ("RUN", "SECRET_ENVS", "CREATE", "CHECKED"),
+        ("RUN", "SECRET_ENVS", "DEAD", "CREATE", "CHECKED"),
     ),
     "docker_gate": ScriptSpec(_DOCKER, ("NAME", "GATE", "CACHE")),
     "docker_copy": ScriptSpec(_DOCKER, ("NAME", "DEST", "ARCHIVE")),
@@ -82,13 +85,11 @@ SCRIPTS: dict[str, ScriptSpec] = {
         ("ENVS", "SECRET_ENVS"),
     ),
     "docker_stop": ScriptSpec(_DOCKER, ("GRACE_S", "OWNER", "ONLY_LAUNCH", "CACHE"), ("NAMES",)),
-    "docker_status": ScriptSpec((*_DOCKER, "net", "http", "health"), ("CACHE",), ("NAMES",)),
+    "docker_status": ScriptSpec((*_DOCKER, "containers", "net", "http", "health"), ("CACHE",), ("NAMES",)),
     "docker_logs": ScriptSpec(_DOCKER, ("NAME", "LINES", "SKIP", "SINCE", "FOLLOW", "LIFELINE")),
     "docker_evidence": ScriptSpec(_DOCKER, ("NAME", "LINES", "CACHE")),
     "wait_port": ScriptSpec(_WAIT, ("HOST", "PORT", "TIMEOUT_S", "WATCH_NAME", "WATCH_CONTAINER", "LIFELINE", "CACHE")),
-    "wait_ray": ScriptSpec(_WAIT, ("NODES", "ADDRESS", "TIMEOUT_S", "WATCH_CONTAINER", "LIFELINE", "CACHE")),
     "guard": ScriptSpec(_WAIT, ("WATCH_NAME", "WATCH_CONTAINER", "LIFELINE", "CACHE")),
-    "claim": ScriptSpec(("common",), ("FILE", "LIFELINE")),
     "ready": ScriptSpec(
         _WAIT,
         (
@@ -105,8 +106,14 @@ def compose_script(name: str, params: Params) -> str:
     Every parameter of the script is set, so that no variable of the host's own environment can pass for one. Raises ValueError for
     a script or parameter nobody knows, and TypeError for a text where an array belongs or the other way round.
     """
-    head, body = split_script(name, params)
-    return _at_once("\n".join([*_prelude(name), head, body]))
+    return compose_scripts([(name, params)])
+
+
+def compose_scripts(scripts: Sequence[tuple[str, Params]]) -> str:
+    """The same for several scripts: each begins once the one before has succeeded, and one that fails ends them all with its exit code."""
+    *first, last = ["\n".join([*_prelude(name), *split_script(name, params)]) for name, params in scripts]
+    # No `||` behind the parentheses: bash would not heed `set -e` inside them.
+    return _at_once("".join([*(f'(\n{text})\nREPLY=$?\n((REPLY == 0)) || exit "$REPLY"\n' for text in first), last]))
 
 
 def split_script(name: str, params: Params) -> tuple[str, str]:

@@ -1,35 +1,30 @@
-# Claims this host for one launch, so that two do not plan with the same accelerators. The claim is a lock on an open file: it ends with
-# this session, whatever ends it, and leaves nothing to clean up.
-#
-# Parameters
-#   LIFELINE  1: the caller keeps stdin open for as long as it holds the claim
-#   FILE      lock file (default /tmp/sparkrun.claim, which every user of this host shares)
-#
-# Answers, in section CLAIM: CLAIMED=1 at once (with LOCK=none on a host without flock(1), where nothing is locked); or CLAIMED=0 with
-# REASON busy and MESSAGE.
-#
-# Exit codes: 0 the claim has ended; 1 another launch holds it; 2 the lock file cannot be opened.
+# The claim of a launch on this host, so that two do not plan with the same accelerators: a lock on an open file, which ends with the session
+# that holds it, whatever ends that, and leaves nothing to clean up.
 
-main() {
-  section CLAIM
-  watch_session
-  FILE=${FILE:-/tmp/sparkrun.claim}
-  if find_tool flock; then
-    open_file
-    "$REPLY" -n "$CLAIM_FD" || { answer CLAIMED 0 && refuse 1 busy "another launch is at work on $HOSTNAME"; }
-  else
-    answer LOCK none
-  fi
-  answer CLAIMED 1
-  until session_gone; do nap 0.1; done
-  end_section
+# FILE SECONDS: takes the lock, waiting that long for another launch; ends the script when it cannot. CLAIM_FD is then what holds it (empty on a
+# host without flock(1), where nothing is locked).
+take_claim() {
+  local flock
+  CLAIM_FD=''
+  find_tool flock || return 0
+  flock=$REPLY
+  open_claim "$1"
+  "$flock" -w "$2" "$CLAIM_FD" </dev/null || refuse 1 busy "another launch is at work on $HOSTNAME"
 }
 
 # A file of another user in a sticky folder may be read, not created again (fs.protected_regular): only a missing one is made. Reading is
 # enough for a lock.
-open_file() {
-  [[ -e $FILE ]] || (umask 0 && : >"$FILE") 2>/dev/null || :
-  { exec {CLAIM_FD}<"$FILE"; } 2>/dev/null || refuse 2 no_file "cannot open $FILE on $HOSTNAME"
+open_claim() {
+  [[ -e $1 ]] || (umask 0 && : >"$1") 2>/dev/null || :
+  { exec {CLAIM_FD}<"$1"; } 2>/dev/null || refuse 2 no_file "cannot open $1 on $HOSTNAME"
 }
 
-main
+# Until nobody wants it any more: the end of stdin says so at once, and a look at who started this script now and then.
+hold_claim() {
+  local status
+  until session_gone; do
+    status=0
+    read -r -t 1 -u 0 || status=$?
+    ((status > 128)) || return 0
+  done
+}

@@ -89,10 +89,11 @@ nap() {
 
 # --- processes -----------------------------------------------------------------------------------------------------------------
 
-# COMMAND...: in a child that holds nothing of this session but the pipe to this script. (Redirections of the command itself would
-# leave it the streams that they replace, for as long as it runs.)
+# COMMAND...: in a child that holds nothing of this session but the pipe to this script, and no lock. (Redirections of the command itself
+# would leave it the streams that they replace, for as long as it runs.)
 quietly() {
   exec </dev/null 2>/dev/null
+  [[ -z ${CLAIM_FD:-} ]] || exec {CLAIM_FD}<&-
   "$@"
 }
 

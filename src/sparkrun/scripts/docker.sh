@@ -10,17 +10,19 @@ CONTAINER_FIELDS='{{.Id}}
 {{index .Config.Labels "sparkrun.distribution"}}
 {{index .Config.Labels "sparkrun.launch"}}
 {{index .Config.Labels "sparkrun.cluster_id"}}
-{{.State.FinishedAt}}'
+{{json .State.FinishedAt}}'
 
 # Sets DOCKER, or ends the script.
 need_docker() {
   find_docker || refuse 3 docker_missing "docker is not installed on $HOSTNAME" "install it there, or use --executor local"
 }
 
-# Sets DOCKER.
+# Sets DOCKER, and PODMAN where it is that: by its own name, by a link, or by a script that calls it.
 find_docker() {
   find_tool docker || find_tool podman || return 1
-  DOCKER=$REPLY
+  DOCKER=$REPLY PODMAN=''
+  { IFS= read -r -d '' -n 512 REPLY <"$DOCKER"; } 2>/dev/null || :
+  [[ $DOCKER != */podman && ! $DOCKER -ef ${DOCKER%/*}/podman && $REPLY != '#!'*podman* ]] || PODMAN=1
 }
 
 # SECONDS ARGUMENTS...: leaves what docker prints in REPLY and what it complains of in DOCKER_SAID; its exit code, 124 after that time.
@@ -35,7 +37,10 @@ ask_docker() {
 
 # EXIT_CODE TEXT: ends the script with what is wrong with docker as a whole, or with its own words.
 refuse_docker() {
-  local line=${2%%$'\n'*}
+  local line=$2
+  # podman says other things before.
+  [[ $line != *$'\n'Error:* ]] || line=Error:${line#*$'\n'Error:}
+  line=${line%%$'\n'*}
   case $1:$2 in
     124:* | 137:*) refuse 6 docker_silent "docker does not answer on $HOSTNAME" "look at the daemon there: systemctl status docker" ;;
     *'ermission denied'*'ocker'* | *'ocker'*'ermission denied'*)
@@ -59,7 +64,7 @@ inspect_named() {
   fi
   mapfile -t fields <<<"${REPLY//<no value>/}"
   C_ID=${fields[0]} C_STATE=${fields[1]} C_EXIT=${fields[2]} C_OOM=${fields[3]}
-  C_OWNER=${fields[4]:-} C_LAUNCH=${fields[5]:-} C_CLUSTER=${fields[6]:-} C_FINISHED=${fields[7]:-}
+  C_OWNER=${fields[4]:-} C_LAUNCH=${fields[5]:-} C_CLUSTER=${fields[6]:-} C_FINISHED=${fields[7]//\"/}
 }
 
 # Whether the inspected container has processes.

@@ -13,6 +13,7 @@
 #   FIXED_ENTRYPOINT  1: RUN says what to do with the image's entrypoint
 #   RESTARTS          1: docker restarts it: it passes the open gate again by itself, until it has failed 5 times within a minute of its start
 #   MISSING_SOURCE    a mount whose source is not here: fail (default), warn, or ignore
+#   DEAD              array of names of containers of earlier launches, which are removed unless they live
 #   CREATE            array of sources to make as folders where they are missing
 #   CHECKED           array of sources that must not lead into this host's own folders
 #   HUB MODEL_FOLDER RUNTIME_CACHE RUNTIME_CACHES PRUNE_MINUTES
@@ -51,15 +52,14 @@ main() {
   watch_session
   need_docker
   resolve_docker_folder
-  exec {IMAGE_FD}< <(image_facts) {DEAD_FD}< <(quietly dead_of_workload)
-  check_free
+  exec {IMAGE_FD}< <(image_facts)
   check_image
   resolve_words
   check_sources
   choose_entrypoint
   ensure_folders
   begin_upkeep
-  remove_dead
+  remove_left
   start_container
   confirm
   end_section
@@ -84,32 +84,21 @@ image_facts() {
   printf '\nEXIT %s\n' "$status"
 }
 
-# Refuses to replace what lives or is another's; removes what is dead.
-check_free() {
-  inspect_named "$NAME" || return 0
-  owned_container "$NAME" || refuse 8 not_ours "container $NAME on $HOSTNAME belongs to ${C_OWNER:-somebody else}" "remove it there, or choose another name"
-  ! container_lives || refuse 11 running "container $NAME already runs on $HOSTNAME" "stop it first"
-  remove_container "$C_ID"
-  [[ -z $C_LAUNCH ]] || rm -rf -- "$DOCKER_FOLDER/$NAME.$C_LAUNCH"
-}
-
-# Dead containers of earlier launches of this workload that go by themselves: "ID NAME LAUNCH" each.
-dead_of_workload() {
-  local word filters=(--filter status=exited --filter label=sparkrun.auto_remove --filter "label=sparkrun.distribution=$OWNER")
-  for word in "${RUN[@]}"; do
-    [[ $word != sparkrun.intent_id=?* ]] || filters+=(--filter "label=$word")
-  done
-  ((${#filters[@]} < 8)) || timeout -k 1 10 "$DOCKER" ps -a --no-trunc "${filters[@]}" --format '{{.ID}} {{.Names}} {{.Label "sparkrun.launch"}}'
-}
-
-# What cannot be removed stays: it is in nobody's way.
+# NAME: removes a dead container of ours, with its gate; refuses to replace what lives or is another's. False when there is none.
 remove_dead() {
-  local id name launch
-  while read -r id name launch; do
-    [[ $launch != "$LAUNCH" && -n $launch ]] || continue
-    ask_docker 30 rm -- "$id" || continue
-    rm -rf -- "$DOCKER_FOLDER/$name.$launch"
-  done <&"$DEAD_FD"
+  inspect_named "$1" || return 1
+  owned_container "$1" || refuse 8 not_ours "container $1 on $HOSTNAME belongs to ${C_OWNER:-somebody else}" "remove it there, or choose another name"
+  ! container_lives || refuse 11 running "container $1 already runs on $HOSTNAME" "stop it first"
+  remove_container "$C_ID"
+  [[ -z $C_LAUNCH ]] || rm -rf -- "$DOCKER_FOLDER/$1.$C_LAUNCH"
+}
+
+# What is left of earlier launches. What cannot be removed stays: it is in nobody's way.
+remove_left() {
+  local name
+  for name in "${DEAD[@]}"; do
+    [[ $name == "$NAME" ]] || (remove_dead "$name") >/dev/null || :
+  done
 }
 
 # ID: by its id, so that it can be no other that has the name by now.
@@ -158,6 +147,39 @@ resolve_words() {
       *) resolve_path "$word" && WORDS+=("$REPLY") ;;
     esac
   done
+  [[ -z $PODMAN ]] || ((UID == 0)) || suit_rootless_podman
+}
+
+# podman of a user who is not root gives the container other user ids, so that it could not read what it mounts, and may not raise limits.
+suit_rootless_podman() {
+  local at
+  for ((at = 1; at < ${#WORDS[@]} - 4; at++)); do
+    [[ ${WORDS[at - 1]} != --ulimit ]] || { lower_limit "${WORDS[at]}" && WORDS[at]=$REPLY; }
+  done
+  ((OWN_USER == 0)) || WORDS=("${WORDS[@]:0:4}" --userns=keep-id "${WORDS[@]:4}")
+}
+
+# NAME=SOFT[:HARD], -1 for none: what of it this user may have.
+lower_limit() {
+  local name=${1%%=*} wanted=${1#*=} most unit=1
+  REPLY=$1
+  case $name in
+    memlock) most=$(ulimit -H -l) unit=1024 ;;
+    stack) most=$(ulimit -H -s) unit=1024 ;;
+    nofile) most=$(ulimit -H -n) ;;
+    *) return 0 ;;
+  esac
+  [[ $most != unlimited ]] || return 0
+  ((most *= unit, 1))
+  lower_to "${wanted%%:*}" "$most"
+  wanted=$REPLY:${wanted##*:}
+  lower_to "${wanted##*:}" "$most"
+  REPLY=$name=${wanted%%:*}:$REPLY
+}
+
+lower_to() {
+  REPLY=$1
+  (($1 >= 0 && $1 <= $2)) || REPLY=$2
 }
 
 # PATH: with the places of this host.
@@ -287,6 +309,10 @@ run_container() {
   local status=0
   check_wanted
   ask_docker 110 "${WORDS[@]:1}" || status=$?
+  if [[ $DOCKER_SAID == *'already in use'* ]] && ((status)) && remove_dead "$NAME"; then
+    status=0
+    ask_docker 110 "${WORDS[@]:1}" || status=$?
+  fi
   ((status == 0)) || explain_run "$status" "$DOCKER_SAID"
   CONTAINER_ID=${REPLY##*$'\n'}
   STARTED=$EPOCHSECONDS
@@ -326,11 +352,14 @@ explain_run() {
   local text=${2#*Error response from daemon: }
   text=${text%%$'\n'*}
   case $2 in
-    *'is already in use by container'*) refuse 11 running "another container $NAME was started on $HOSTNAME meanwhile" ;;
+    *'already in use'*) refuse 11 running "another container $NAME was started on $HOSTNAME meanwhile" ;;
     *'could not select device driver'*)
       refuse 15 no_gpu_support "docker on $HOSTNAME cannot hand GPUs to containers" "install the NVIDIA container toolkit there: sparkrun setup"
       ;;
-    *'CDI'*) refuse 15 no_gpu_support "docker on $HOSTNAME: $text" "renew the list of devices there: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml" ;;
+    *'CDI'* | *'nvidia.com/gpu='*) refuse 15 no_gpu_support "docker on $HOSTNAME: $text" "renew the list of devices there: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml" ;;
+    *'container-init binary not found'*)
+      refuse 7 docker_failed "podman on $HOSTNAME lacks the program that becomes the first process of a container" "install catatonit there"
+      ;;
     *'error gathering device information'*) refuse 15 no_device "docker on $HOSTNAME: $text" ;;
     *'"sh"'*'executable file not found'* | *'"sh"'*'no such file'*) refuse_without_shell ;;
     *'no space left on device'*) refuse 17 disk_full "no space left for docker on $HOSTNAME" "free some there: docker system df" ;;

@@ -8,7 +8,7 @@
 #   NAME, STATE (docker's word: running, exited, created, paused, restarting, dead; exited also for one that was given up), EXIT_CODE of
 #   one that has ended, OOM=1 when the kernel killed it for memory, PID, OWNER, CLUSTER_ID, LAUNCH, CONTAINER_ID, IMAGE, IMAGE_ID,
 #   STARTED_AT (ISO 8601), UPTIME_S, RESTARTS, LABELS (JSON; of a container of an earlier version what its single labels say),
-#   ALLOCATIONS (base64 of JSON), GATE (waiting, passed, gave_up) where it has one, RSS_KIB (sum over its processes);
+#   ALLOCATIONS (base64 of JSON), AUTO_REMOVE (true for one that goes by itself once it is dead), GATE (waiting, passed, gave_up) where it has one, RSS_KIB (sum over its processes);
 #   when LABELS has a "port", and it is the head (no other rank than 0) and runs: PORT, PORT_STATE (listening, closed), and HEALTH, the
 #   HTTP status of a GET of the labels' "health_path" (default /health), 0 when nothing answered within 1 s.
 # REASON, MESSAGE and HINT when docker cannot be asked: what runs here is then unknown. A host without docker, on which there are no
@@ -16,31 +16,8 @@
 #
 # Exit codes: 0 looked; 2 wrong parameters; 3 to 7 as docker_start.
 
-# One answer a line; a label of ours holds no line break. Go's `json` writes texts in JSON, which makes labels of an older container JSON too.
-ANSWERS='CONTAINER_ID={{.Id}}
-NAME={{.Name}}
-STATE={{.State.Status}}
-EXIT_CODE={{.State.ExitCode}}
-OOM={{.State.OOMKilled}}
-PID={{.State.Pid}}
-STARTED_AT={{json .State.StartedAt}}
-RESTARTS={{.RestartCount}}
-IMAGE={{.Config.Image}}
-IMAGE_ID={{.Image}}
-OWNER={{index .Config.Labels "sparkrun.distribution"}}
-CLUSTER_ID={{index .Config.Labels "sparkrun.cluster_id"}}
-LAUNCH={{index .Config.Labels "sparkrun.launch"}}
-RANK={{index .Config.Labels "sparkrun.rank"}}
-ALLOCATIONS={{index .Config.Labels "sparkrun.gpu_allocations"}}
-LABELS={{with index .Config.Labels "sparkrun.job"}}{{.}}{{else}}{{with index .Config.Labels "sparkrun.cluster_id"}}{"cluster_id":{{json .}}'
-for REPLY in intent_id recipe runtime model served_model_name; do
-  ANSWERS+=",\"$REPLY\":{{json (index \$.Config.Labels \"sparkrun.$REPLY\")}}"
-done
-ANSWERS+='}{{end}}{{end}}
-END=1'
-
 main() {
-  local ids=() container
+  local container
   require_names
   resolve_docker_folder
   MISSING=("${NAMES[@]}") FOUND=()
@@ -69,30 +46,9 @@ require_names() {
 
 # Sets FOUND, the answers of each container as one text, and MISSING.
 find_containers() {
-  local status=0 wanted=("${NAMES[@]}")
-  if ((${#wanted[@]} == 0)); then
-    ask_docker 8 ps -a -q --no-trunc --filter label=sparkrun.cluster_id || refuse_docker "$?" "$DOCKER_SAID"
-    # shellcheck disable=SC2206
-    wanted=($REPLY)
-  fi
-  ((${#wanted[@]})) || return 0
-  ask_docker 8 inspect --type container -f "$ANSWERS" -- "${wanted[@]}" || status=$?
-  # One that is removed between the two looks is no trouble.
-  ((status == 0)) || [[ $DOCKER_SAID =~ [Nn]o\ such\ (container|object) ]] || refuse_docker "$status" "$DOCKER_SAID"
-  split_answers
+  ask_containers "${NAMES[@]}" || refuse_docker "$?" "$DOCKER_SAID"
+  split_answers "$REPLY"
   note_missing
-}
-
-split_answers() {
-  local line text=''
-  while IFS= read -r line; do
-    if [[ $line == END=1 ]]; then
-      FOUND+=("$text")
-      text=
-    elif [[ $line == *=* ]]; then
-      text+=$line$'\n'
-    fi
-  done <<<"${REPLY//<no value>/}"
 }
 
 note_missing() {
@@ -104,17 +60,6 @@ note_missing() {
     done
     MISSING+=("$name")
   done
-}
-
-# TEXT: its answers in A.
-read_answers() {
-  local key value
-  declare -gA A=()
-  while IFS='=' read -r key value; do
-    [[ -z $key ]] || A[$key]=$value
-  done <<<"$1"
-  A[NAME]=${A[NAME]#/}
-  A[STARTED_AT]=${A[STARTED_AT]//\"/}
 }
 
 # INDEX: asks for the health of a listening port, all at the same time.
@@ -133,29 +78,13 @@ begin_health() {
 
 # INDEX
 tell() {
-  local key
   read_answers "${FOUND[$1]}"
-  find_gate
   section WORKLOAD
-  [[ ${A[GATE]:-} != gave_up ]] || A[STATE]=exited
-  [[ ${A[STATE]} != running ]] || A[EXIT_CODE]=
-  [[ ${A[OOM]} != true ]] || answer OOM 1
-  ((A[PID])) || A[PID]=
-  for key in NAME STATE EXIT_CODE PID OWNER CLUSTER_ID LAUNCH CONTAINER_ID IMAGE IMAGE_ID RESTARTS LABELS ALLOCATIONS GATE; do
-    answer "$key" "${A[$key]:-}"
-  done
+  answer_container
   tell_times
   tell_memory
   [[ -z ${PORT_OF[$1]:-} ]] || tell_port "${PORT_OF[$1]}" "${HEALTH_FD[$1]:-}"
   end_section
-}
-
-# Sets A[GATE] from what the gate left in its folder.
-find_gate() {
-  local folder=$DOCKER_FOLDER/${A[NAME]}.${A[LAUNCH]} mark
-  for mark in waiting passed gave_up; do
-    [[ ! -e $folder/$mark ]] || A[GATE]=$mark
-  done
 }
 
 tell_times() {

@@ -6,7 +6,7 @@
 #   LIFELINE         1: the caller keeps stdin open for as long as it listens
 #   CACHE            sparkrun cache folder (default: this host's own)
 #
-# Answers, in section GUARD: ELAPSED_MS every 5 s; READY=0 with REASON (died, gone, replaced), MESSAGE, and EXIT_CODE of what died.
+# Answers, in section GUARD: ELAPSED_MS every 5 s; READY=0 with REASON (died, gone, replaced, docker_gone), MESSAGE, and EXIT_CODE of what died.
 #
 # Exit codes: 0 nobody listens any more; 1 it has ended; 2 wrong parameters.
 

@@ -3,7 +3,6 @@
 # Parameters
 #   PORTS             array of TCP ports to look at
 #   IMAGES            array of images to look for
-#   NAMES             array of container names of interest, told also when they carry no sparkrun label
 #   MODEL             model as in a recipe: ORG/NAME[:QUANT], /absolute/path, file:///path, pkg://package/file (may be empty)
 #   FURTHER           array of further models to look for, without packages
 #   HF_HOME_OVERRIDE  Hugging Face home to look in instead of this host's own
@@ -12,6 +11,10 @@
 #   CACHE             sparkrun cache folder (default: this host's own)
 #   TUNING            engine whose tuning configs are looked for, as registries call it (may be empty)
 #   SYSFS             where sysfs is mounted (default /sys)
+#   CLAIM             1: claim this host for a launch before the look, and hold it until the caller has gone (claim.sh)
+#   CLAIM_FILE        its lock file (default /tmp/sparkrun.claim, which every user of this host shares)
+#   CLAIM_WAIT_S      how long to wait for another launch to let go (default 0)
+#   LIFELINE          1: the caller keeps stdin open for as long as it holds the claim
 #
 # Answers, by section. What cannot be known here is left out or empty; that is a fact and no failure.
 #   HOST       HOSTNAME USER UID GID HOME SHELL OS KERNEL ARCH CPUS MEM_TOTAL_KIB MEM_AVAILABLE_KIB SPARKRUN_CACHE
@@ -30,15 +33,18 @@
 #   FABRIC     as fabric.sh says
 #   PORTS      PORT_<port>_STATE (free, busy), and of a listener as far as this user may see: _PID, _PROCESS, _SESSION
 #   WORKLOADS  COUNT, then one section WORKLOAD for each workload of the local executor: local_status.sh without RSS_KIB and port
-#   DOCKER     DOCKER_PRESENT DOCKER_USABLE DOCKER_VERSION DOCKER_REASON, and CONTAINER (JSON: id, name, image, state, status,
-#              labels) once each; for each of IMAGES one IMAGE_HERE (reference, id, architecture, bytes) or IMAGE_MISSING (reference), and
-#              neither where docker does not tell
+#   DOCKER     DOCKER_PRESENT DOCKER_USABLE DOCKER_REASON DOCKER_VERSION (not with CLAIM), DOCKER_PODMAN=1 where
+#              docker is podman; for each of IMAGES one IMAGE_HERE (reference, id, architecture,
+#              bytes) or IMAGE_MISSING (reference), and neither where docker does not tell; then one section WORKLOAD for each container of
+#              ours, with EXECUTOR=docker: docker_status.sh without times, memory and port
+#   CLAIM      before all others: CLAIMED=1, with LOCK=none on a host without flock(1), where nothing is locked; or REASON and MESSAGE, and no
+#              other section, when the host cannot be claimed
+#   HELD       LOOKED=1 after all others, while the claim is held
 #
-# Exit codes: 0 looked; 2 wrong parameters.
+# Exit codes (REASON): 0 looked, and the claim has ended; 1 busy: another launch holds it; 2 wrong parameters, no_file.
 
 LC_ALL=C
 SMI_FIELDS=name,memory.total,compute_cap,driver_version
-CONTAINER_FORMAT='{"id":{{json .ID}},"name":{{json .Names}},"image":{{json .Image}},"state":{{json .State}},"status":{{json .Status}},"labels":{{json .Labels}}}'
 IMAGE_FORMAT='{{.Id}} {{.Architecture}} {{.Size}}'
 
 main() {
@@ -47,9 +53,10 @@ main() {
     [[ $port =~ ^[1-9][0-9]{0,4}$ ]] || refuse 2 bad_parameter "PORTS holds '$port', which is no TCP port"
   done
   SYSFS=${SYSFS:-/sys}
-  resolve_places
+  resolve_docker_folder
   resolve_hub
   find_hub_place
+  [[ $CLAIM != 1 ]] || claim_host
   begin_slow_looks
   tell_host
   tell_engine_and_model
@@ -62,27 +69,48 @@ main() {
   report_fabric
   end_section
   tell_docker
+  [[ $CLAIM != 1 ]] || keep_claim
+}
+
+claim_host() {
+  section CLAIM
+  watch_session
+  take_claim "${CLAIM_FILE:-/tmp/sparkrun.claim}" "${CLAIM_WAIT_S:-0}"
+  answer CLAIMED 1
+  [[ -n $CLAIM_FD ]] || answer LOCK none
+  end_section
+}
+
+keep_claim() {
+  section HELD
+  answer LOOKED 1
+  end_section
+  hold_claim
 }
 
 # Programs that take their time run while everything else is looked at.
 begin_slow_looks() {
-  local filters=() name image fd
+  local image fd
   IMAGE_FDS=()
-  SMI_FD='' VERSION_FD='' LABELLED_FD='' NAMED_FD=''
+  SMI_FD='' VERSION_FD='' CONTAINERS_FD=''
   ! find_tool nvidia-smi || exec {SMI_FD}< <(quietly bounded "$REPLY" "--query-gpu=$SMI_FIELDS" --format=csv,noheader,nounits)
   exec {DISK_FD}< <(quietly disk_room)
-  find_tool docker || return 0
-  DOCKER=$REPLY
-  exec {VERSION_FD}< <(quietly bounded "$DOCKER" version --format '{{.Server.Version}}')
-  exec {LABELLED_FD}< <(quietly bounded "$DOCKER" ps -a --no-trunc --filter label=sparkrun.cluster_id --format "$CONTAINER_FORMAT")
+  find_docker || return 0
+  # A launch has no use for it, and each start of docker's client takes a while.
+  [[ $CLAIM == 1 ]] || exec {VERSION_FD}< <(quietly bounded "$DOCKER" version --format '{{.Server.Version}}')
+  exec {CONTAINERS_FD}< <(quietly containers_here)
   for image in "${IMAGES[@]}"; do
     exec {fd}< <(quietly bounded "$DOCKER" image inspect --format "$IMAGE_FORMAT" -- "$image")
     IMAGE_FDS+=("$fd")
   done
-  for name in "${NAMES[@]}"; do
-    ! valid_name "$name" || filters+=(--filter "name=^/?${name//./\\.}\$")
-  done
-  ((${#filters[@]} == 0)) || exec {NAMED_FD}< <(quietly bounded "$DOCKER" ps -a --no-trunc "${filters[@]}" --format "$CONTAINER_FORMAT")
+}
+
+# What docker answers of our containers, and a last line with 0; or what it complains of, and its exit code.
+containers_here() {
+  local status=0
+  ask_containers || status=$?
+  ((status == 0)) || REPLY=$DOCKER_SAID
+  printf '%s\n%s\n' "$REPLY" "$status"
 }
 
 # COMMAND...: its output, and a last line with its exit code (124: no answer in 5 s).
@@ -107,13 +135,15 @@ collect() {
 
 # Free KiB for the sparkrun cache and the hub, and the inode of the hub's place, one a line.
 disk_room() {
-  local folder
+  local folder folders=() cache='' hub=''
   for folder in "$CACHE_DIR" "$HUB"; do
     while [[ -n $folder && ! -e $folder ]]; do folder=${folder%/*}; done
-    timeout 3 df -P -k -- "${folder:-/}" </dev/null 2>/dev/null | {
-      read -r _ && read -r _ _ _ REPLY _ && echo "$REPLY" || echo
-    } || :
+    folders+=("${folder:-/}")
   done
+  timeout 3 df -P -k -- "${folders[@]}" </dev/null 2>/dev/null | {
+    read -r _ && read -r _ _ _ cache _ && read -r _ _ _ hub _ || :
+    printf '%s\n%s\n' "$cache" "$hub"
+  } || :
   timeout 3 stat -c %i -- "$HUB_PLACE" </dev/null 2>/dev/null || echo
 }
 
@@ -297,36 +327,50 @@ tell_workloads() {
 
 tell_docker() {
   section DOCKER
-  if [[ -n $VERSION_FD ]]; then
+  FOUND=()
+  if [[ -n $CONTAINERS_FD ]]; then
     answer DOCKER_PRESENT 1
+    [[ -z $PODMAN ]] || answer DOCKER_PODMAN 1
     tell_daemon
   else
     answer DOCKER_PRESENT 0
     answer DOCKER_USABLE 0
   fi
   end_section
+  tell_containers
 }
 
+# Where docker does not tell what runs here, nobody may take this host for free.
 tell_daemon() {
-  local line fd told=$'\n'
-  collect "$VERSION_FD"
+  collect "$CONTAINERS_FD"
   if ((RETURNED)); then
-    ((RETURNED != 124)) || LINES_READ=("docker did not answer within 5 s")
+    ((RETURNED != 124)) || LINES_READ=("docker did not answer within 8 s")
     answer DOCKER_USABLE 0
-    answer DOCKER_REASON "${LINES_READ[0]:-docker version ended with exit code $RETURNED}"
+    answer DOCKER_REASON "${LINES_READ[0]:-docker ps ended with exit code $RETURNED}"
     return
   fi
+  printf -v REPLY '%s\n' "${LINES_READ[@]}"
+  split_answers "$REPLY"
   answer DOCKER_USABLE 1
-  answer DOCKER_VERSION "${LINES_READ[-1]:-}"
-  for fd in $LABELLED_FD $NAMED_FD; do
-    collect "$fd"
-    ((RETURNED == 0)) || { answer DOCKER_REASON "docker ps: ${LINES_READ[0]:-exit code $RETURNED}" && continue; }
-    for line in "${LINES_READ[@]}"; do
-      [[ $told == *$'\n'"$line"$'\n'* ]] || answer CONTAINER "$line"
-      told+=$line$'\n'
-    done
-  done
+  tell_version
   tell_images
+}
+
+tell_version() {
+  [[ -n $VERSION_FD ]] || return 0
+  collect "$VERSION_FD"
+  ((RETURNED)) || answer DOCKER_VERSION "${LINES_READ[0]:-}"
+}
+
+tell_containers() {
+  local container
+  for container in "${FOUND[@]}"; do
+    read_answers "$container"
+    section WORKLOAD
+    answer EXECUTOR docker
+    answer_container
+    end_section
+  done
 }
 
 tell_images() {
@@ -334,7 +378,7 @@ tell_images() {
   for number in "${!IMAGE_FDS[@]}"; do
     collect "${IMAGE_FDS[number]}"
     if ((RETURNED == 0)); then
-      answer IMAGE_HERE "${IMAGES[number]} ${LINES_READ[-1]:-}"
+      answer IMAGE_HERE "${IMAGES[number]} ${LINES_READ[0]:-}"
     elif [[ ${LINES_READ[*]} =~ [Nn]o\ such\ (image|object)|image\ not\ known ]]; then
       answer IMAGE_MISSING "${IMAGES[number]}"
     fi

@@ -24,7 +24,7 @@
 #   HTTP_STATUS whenever a refused attempt's status changes; ELAPSED_MS every 5 s, which also ends the script when nobody listens
 #   READY=1, or READY=0 with REASON:
 #     died (EXIT_CODE when it is known), gone (record or container removed, or being stopped), replaced (another process or
-#     container has the name), port_timeout, health_timeout, inference_timeout, http_<status>, no_token (a whole reply without one),
+#     container has the name), docker_gone (whether it runs cannot be told any more), port_timeout, health_timeout, inference_timeout, http_<status>, no_token (a whole reply without one),
 #     bad_parameter; and BODY, the first 300 characters of the reply, and MESSAGE
 #
 # Exit codes: 0 ready; 1 not ready; 2 wrong parameters.
@@ -41,8 +41,8 @@ main() {
   DEADLINE_MS=$((NOW_MS + 1)) SEEN_STATUS=''
   check_parameters
   watch_session
-  trap http_close EXIT
   begin_watch
+  trap 'http_close; end_watch' EXIT
   stage port "$PORT_TIMEOUT_S"
   wait_port
   since "$BEGAN_MS" PORT_OPEN_MS
@@ -53,6 +53,11 @@ main() {
     stage inference "$INFERENCE_TIMEOUT_S"
     wait_inference
   fi
+  # It answers, but whether its container goes on cannot be told: that is found out first.
+  while [[ -n $SILENT_MS ]]; do
+    nap 0.1
+    look_around
+  done
   answer READY 1
   end_section
 }

@@ -9,7 +9,7 @@
 #   LIFELINE         1: the caller keeps stdin open for as long as it listens
 #   CACHE            sparkrun cache folder (default: this host's own)
 #
-# Answers, in section WAIT: ELAPSED_MS every 5 s; OPEN_MS and READY=1; or READY=0 with REASON (died, gone, replaced, port_timeout,
+# Answers, in section WAIT: ELAPSED_MS every 5 s; OPEN_MS and READY=1; or READY=0 with REASON (died, gone, replaced, docker_gone, port_timeout,
 # bad_parameter), MESSAGE, and EXIT_CODE of what died.
 #
 # Exit codes: 0 it listens; 1 it does not; 2 wrong parameters.

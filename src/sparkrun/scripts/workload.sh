@@ -180,7 +180,7 @@ lock() {
     { exec {LOCK_FD}>>"$file"; } 2>/dev/null || return 2
     flock -w "$2" "$LOCK_FD" </dev/null || { unlock && return 1; }
     # Whoever had it may have removed the file meanwhile.
-    [[ ! /proc/$$/fd/$LOCK_FD -ef $file ]] || return 0
+    [[ ! /proc/$BASHPID/fd/$LOCK_FD -ef $file ]] || return 0
     unlock
   done
 }

@@ -30,6 +30,8 @@ class FakeCluster:
         self.root = root
         self.events: list[ProgressEvent] = []
         self.round_trips = 0
+        self.only_ssh_knows: set[str] = set()
+        """Hosts whose names mean nothing outside of ssh's configuration."""
         self._env = {"HOME": str(root), **(env or {})}
 
     def __getitem__(self, host: str) -> FakeHost:
@@ -72,8 +74,9 @@ class FakeCluster:
             on_line(line)
         return RemoteResult(host, result.returncode, "", result.stderr, result.unreachable)
 
-    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float) -> tuple[RemoteResult, ...]:
+    def run_all(self, calls: Iterable[tuple[str, ScriptCall]], *, timeout_s: float, stop: Event | None = None) -> tuple[RemoteResult, ...]:
         """One after the other, in order."""
+        del stop
         return tuple(self.run(host, call, timeout_s=timeout_s) for host, call in calls)
 
     def run_here(self, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
@@ -116,3 +119,7 @@ class FakeCluster:
     def is_local(self, host: str) -> bool:
         """Only ``localhost`` is this machine."""
         return host == "localhost"
+
+    def resolves(self, host: str) -> bool:
+        """Every name but those in ``only_ssh_knows``."""
+        return host not in self.only_ssh_knows

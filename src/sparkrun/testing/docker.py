@@ -79,6 +79,8 @@ class FakeDocker:
         self.build_fails: str | None = None
         """Why builds fail, if they do."""
         self.hook: Callable[[str, str], int] = lambda _name, _command: 0
+        self.hook_output: list[str] = []
+        """What a hook that fails has printed."""
         self.images_here = FakeImages(self._containers_of)
         """Its images as the commands on them see them; a launch asks ``lacks``."""
         self._host = host
@@ -108,6 +110,11 @@ class FakeDocker:
         if self.trouble is None:
             return {"DOCKER_PRESENT": present, "DOCKER_USABLE": "1", "DOCKER_VERSION": "28.0.0"}
         return {"DOCKER_PRESENT": present, "DOCKER_USABLE": "0", "DOCKER_REASON": TROUBLE[self.trouble][1].format(host=self._host.name)}
+
+    def workloads(self) -> str:
+        """What a look at the host says of containers."""
+        shown = self.containers.values() if self.trouble is None else ()
+        return "".join(section("WORKLOAD", {"EXECUTOR": "docker", **self._workload(container)}) for container in shown)
 
     def images(self, asked: Iterable[str]) -> list[tuple[str, str]]:
         """What a look at the host says of images."""
@@ -172,7 +179,9 @@ class FakeDocker:
         container.hooks.append(command)
         code = self.hook(name, command)
         if code:
-            return 1, lines({"EXIT_CODE": str(code)}) + _refusal("failed", f"it ended with exit code {code} in {name} on {self._host.name}")
+            message = f"it ended with exit code {code} in {name} on {self._host.name}"
+            said = [("HEAD", line) for line in self.hook_output]
+            return 1, section("EXEC", [*said, ("EXIT_CODE", str(code)), ("REASON", "failed"), ("MESSAGE", message)])
         return 0, section("EXEC", {"NAME": name, "EXIT_CODE": "0"})
 
     def _docker_copy(self, call: ScriptCall) -> Answer:
@@ -222,9 +231,6 @@ class FakeDocker:
 
     def _wait_port(self, call: ScriptCall) -> Answer:
         return self._waited(call, {"OPEN_MS": "10"})
-
-    def _wait_ray(self, call: ScriptCall) -> Answer:
-        return self._waited(call, {"ALIVE": str(call.params["NODES"])})
 
     def _waited(self, call: ScriptCall, found: dict[str, str]) -> Answer:
         watched = str(call.params.get("WATCH_CONTAINER") or "")

@@ -91,7 +91,14 @@ class FakeHost:
         self._hooks[script] = hook
 
     def answer(self, call: ScriptCall) -> tuple[int, str]:
-        """Exit code and output of a script."""
+        """Exit code and output of a script, and of those that follow it."""
+        code, text = self._answer_one(call)
+        if call.then is None or code:
+            return code, text
+        code, more = self.answer(call.then)
+        return code, text + more
+
+    def _answer_one(self, call: ScriptCall) -> tuple[int, str]:
         self.ran.append(call)
         if hook := self._hooks.get(call.name):
             hook()
@@ -106,8 +113,10 @@ class FakeHost:
         engine = str(call.params.get("ENGINE", ""))
         model = str(call.params.get("MODEL", ""))
         ports = [int(port) for port in call.params.get("PORTS", ())]
+        claims = call.params.get("CLAIM") == "1"
         return 0, "".join(
             (
+                section("CLAIM", {"CLAIMED": "1"}) if claims else "",
                 section("HOST", {**_identity(self), "SPARKRUN_CACHE_WRITABLE": "1" if self.cache_writable else "0"}),
                 section("ACCEL", self._accelerators()),
                 section("FABRIC", self.fabric),
@@ -118,6 +127,8 @@ class FakeHost:
                 section("PORTS", {key: value for port in ports for key, value in self._port(port).items()}),
                 *(section("WORKLOAD", self._workload(process)) for process in self.processes.values()),
                 section("DOCKER", [*self.docker.facts().items(), *self.docker.images(call.params.get("IMAGES", ()))]),
+                self.docker.workloads(),
+                section("HELD", {"LOOKED": "1"}) if claims else "",
             )
         )
 
@@ -172,10 +183,6 @@ class FakeHost:
         if self.never_ready:
             return 1, section("READY", {"READY": "0", "REASON": self.never_ready})
         return 0, section("READY", {"STAGE": "port", "PORT_OPEN_MS": "40", "HEALTH_MS": "50", "FIRST_TOKEN_MS": "90", "READY": "1"})
-
-    def _claim(self, call: ScriptCall) -> tuple[int, str]:
-        del call
-        return 0, section("CLAIM", {"CLAIMED": "1"})
 
     def _transfer_lock(self, call: ScriptCall) -> tuple[int, str]:
         del call

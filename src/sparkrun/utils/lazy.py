@@ -11,14 +11,17 @@ from importlib.util import LazyLoader
 from types import ModuleType
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package. ``homes`` gives, by module, the names it defines with blanks between them."""
+def lazy_names(package: str, homes: Mapping[str, str], *, others: str = "") -> Callable[[str], object]:
+    """The ``__getattr__`` of a package. ``homes`` gives, by module, the names it defines with blanks between them; any other name is one
+    that the module ``others`` hands on, or none.
+    """
     home_of = {name: module for module, names in homes.items() for name in names.split()}
 
     def load(name: str) -> object:
-        if name not in home_of:
+        home = home_of.get(name) or others
+        if not home or (name not in home_of and name not in import_module(home).__all__):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(home_of[name]), name)
+        value: object = getattr(import_module(home), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -12,11 +12,11 @@ from sparkrun.orchestration.collectives import (
     HcclBackend,
     NcclBackend,
     RcclBackend,
-    cluster_env,
     get_backend,
     node_env,
     split_shared,
 )
+from sparkrun.runtimes._cluster_ops import resolve_comm_env
 from tests.core.fabric.hosts import interface, network, port, spark
 
 
@@ -102,7 +102,7 @@ def test_one_port_of_two_is_named_with_its_number() -> None:
 
 def test_rdma_ports_that_do_not_lead_to_all_peers_are_switched_off() -> None:
     facts = {"a": spark({"enp1s0f0np0": "192.168.11.1/24"}, "10.0.0.1/24"), "b": spark({}, "10.0.0.2/24")}
-    envs = cluster_env(select_fabric(facts), {})
+    envs = resolve_comm_env(select_fabric(facts), {}, {})
     assert envs["a"]["NCCL_IB_DISABLE"] == "1"
     assert "NCCL_IB_DISABLE" not in envs["b"]
     assert all(env["NCCL_SOCKET_IFNAME"] == "enP7s7" and "NCCL_NET" not in env for env in envs.values())
@@ -204,7 +204,9 @@ def test_a_vendor_without_a_library_gets_nccls(vendor: str | None) -> None:
 
 
 def test_hosts_of_several_vendors_each_get_their_own() -> None:
-    envs = cluster_env(select_fabric(pair("192.168.1")), {"10.0.0.1": BackendBundle("nvidia"), "10.0.0.2": BackendBundle("intel", "hccl")})
+    envs = resolve_comm_env(
+        select_fabric(pair("192.168.1")), {}, {"10.0.0.1": BackendBundle("nvidia"), "10.0.0.2": BackendBundle("intel", "hccl")}
+    )
     assert "NCCL_IB_HCA" in envs["10.0.0.1"]
     assert "HCCL_SOCKET_IFNAME" not in envs["10.0.0.1"]
     assert "HCCL_SOCKET_IFNAME" in envs["10.0.0.2"]
@@ -214,14 +216,14 @@ def test_hosts_of_several_vendors_each_get_their_own() -> None:
 def test_what_the_user_sets_is_left_to_the_user() -> None:
     fabric = select_fabric(pair("192.168.1"))
     said = {"NCCL_SOCKET_IFNAME": "bond0", "NCCL_DEBUG": "INFO"}
-    for env in cluster_env(fabric, {}, said).values():
+    for env in resolve_comm_env(fabric, said, {}).values():
         assert not said.keys() & env.keys()
         assert env["NCCL_NET"] == "IB"
 
 
 @pytest.mark.parametrize("said", [{"NCCL_IB_DISABLE": "1"}, {"NCCL_NET": "Socket"}])
 def test_a_user_who_turns_rdma_off_gets_none_of_it(said: dict[str, str]) -> None:
-    for env in cluster_env(select_fabric(pair("192.168.1")), {}, said).values():
+    for env in resolve_comm_env(select_fabric(pair("192.168.1")), said, {}).values():
         assert not {name for name in env if name.startswith(("NCCL_IB", "NCCL_NET", "NCCL_CROSS", "UCX"))}
         assert env["NCCL_SOCKET_IFNAME"] == "eth0,fab0"
 
@@ -238,7 +240,7 @@ def test_a_loopback_host_leaks_into_no_nodes_environment() -> None:
         "10.1.1.2": network((), interface("eth0", "10.1.1.2/24"), route="eth0"),
     }
     fabric = select_fabric(facts)
-    envs = cluster_env(fabric, {})
+    envs = resolve_comm_env(fabric, {}, {})
     told = [
         *(value for env in envs.values() for value in env.values()),
         *(v for host in fabric.hosts.values() for v in node_env(host).values()),

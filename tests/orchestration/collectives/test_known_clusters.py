@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from sparkrun.core.backend_select import select_backends
 from sparkrun.core.fabric import FabricFacts, FabricOptions, select_fabric
 from sparkrun.core.hardware import ASSUMED_DGX_SPARK
-from sparkrun.orchestration.collectives import cluster_env, split_shared
+from sparkrun.orchestration.collectives import split_shared
+from sparkrun.runtimes._cluster_ops import resolve_comm_env
 from tests.core.fabric.hosts import SPARK_PORTS, interface, network, port, spark
 
 
 def env_of(facts: Mapping[str, FabricFacts], options: FabricOptions | None = None) -> dict[str, dict[str, str]]:
-    return cluster_env(select_fabric(facts, options), {host: select_backends(ASSUMED_DGX_SPARK) for host in facts})
+    return resolve_comm_env(select_fabric(facts, options), {}, {host: select_backends(ASSUMED_DGX_SPARK) for host in facts})
 
 
 def env(text: str) -> dict[str, str]:

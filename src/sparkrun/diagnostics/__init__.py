@@ -1,0 +1,1 @@
+"""Records for whoever has to find out what went wrong, on this machine or from afar."""
