@@ -12,12 +12,13 @@ from sparkrun.containers.layers import ImageStock, StockedImage
 from sparkrun.core.distribution import facts_after
 from sparkrun.core.fabric import FabricFacts, FabricPort, Interface, InterfaceAddress
 from sparkrun.core.facts import DockerFacts, HostFacts, ImageFacts, ModelFacts
+from sparkrun.core.item_view import REGISTRY, Attempt, Rules
 from sparkrun.core.model_source import parse_model
 from sparkrun.core.needs import Item, Need
 from sparkrun.core.plan import Transfer
 from sparkrun.core.routes import Link
 from sparkrun.core.sources import HERE, Stocks, addresses_between
-from sparkrun.core.ways import REGISTRY, Attempt, Distribution, Rules, plan_distribution
+from sparkrun.core.ways import Distribution, plan_distribution
 from sparkrun.models.files import HubFile, HubStock
 
 IMAGE = "ghcr.io/org/engine:1"

@@ -12,12 +12,13 @@ from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import HostUnreachableError, LaunchFailedError, SparkrunError
 from sparkrun.core.events import Warn
 from sparkrun.core.facts import HostFacts, ModelFacts
+from sparkrun.core.item_view import REGISTRY, Attempt, Rules
 from sparkrun.core.needs import Need, find_needs
 from sparkrun.core.plan import LaunchPlan, Transfer
 from sparkrun.core.planner import make_plan
 from sparkrun.core.request import Request
 from sparkrun.core.sources import HERE, Stocks, look_at_sources
-from sparkrun.core.ways import REGISTRY, Attempt, Distribution, Rules, plan_distribution
+from sparkrun.core.ways import Distribution, plan_distribution
 from sparkrun.models.files import Selection
 from sparkrun.orchestration.distribution import Failure, distribute
 from sparkrun.orchestration.transfer_locks import holding_transfers
