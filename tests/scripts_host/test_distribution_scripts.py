@@ -188,8 +188,8 @@ def chain(*hosts: str, feed: str = "", ways: Mapping[str, tuple[str, ...]] | Non
     """A relay over hosts which are all this one; each counts what it gets."""
     links = [Link(one, other, "mgmt", (ways or {}).get(other, ("env", f"AS={other}"))) for one, other in pairwise(hosts)]
     takers = hosts if first_takes else hosts[1:]
-    call = relay_call(hosts[0], [(name, ScriptCall("docker_load", {"IMAGE": name})) for name in takers], links, feed=feed)
-    return compose_script(call.name, {**call.params, "LIFELINE": "", "IDLE_S": "2"})
+    call = relay_call(hosts[0], [(name, ScriptCall("docker_load", {"IMAGE": name})) for name in takers], links, idle_s=2, feed=feed)
+    return compose_script(call.name, {**call.params, "LIFELINE": ""})
 
 
 def results(ran: Ran, *hosts: str) -> dict[str, RemoteResult]:
@@ -395,6 +395,14 @@ def test_a_failed_download_says_why_and_leaves_no_model(host: ScratchHost, hub: 
     assert (ran.answers.text("REASON"), told in (ran.answers.text("MESSAGE") or "")) == (reason, True), ran
     assert not looks_whole(host, hub)
     assert (hub / ".sparkrun-incoming/models--org--m/blobs/w").exists(), "the next attempt goes on from there"
+
+
+def test_a_download_in_which_nothing_moves_is_given_up(host: ScratchHost, hub: Path) -> None:
+    host.program("hf", f"{HF}\nexec sleep 600")
+
+    ran = download(host, hub, IDLE_S="2")
+
+    assert (ran.returncode, ran.answers.text("REASON")) == (24, "stalled"), ran
 
 
 def test_without_a_program_the_way_out_is_told(host: ScratchHost, hub: Path) -> None:

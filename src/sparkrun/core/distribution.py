@@ -25,6 +25,7 @@ from sparkrun.orchestration.transfer_locks import holding_transfers
 
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 STREAMS_PER_HOST = 2
+IDLE_S = 120.0
 MOST_ROUNDS = 6
 """Fetching, handing on, and what another way is tried for; then it is given up."""
 
@@ -66,6 +67,7 @@ def rules_of(request: Request, images: Mapping[str, str], head: str, sctx: Spark
     settings = cluster.distribution.get("model") if cluster else None
     of_models = settings if isinstance(settings, dict) else {}
     streams = of_models.get("streams_per_host") or sctx.config.number("model_transfer_streams_per_host", STREAMS_PER_HOST)
+    idle_s = of_models.get("idle_timeout_s") or sctx.config.number("model_transfer_idle_timeout_s", IDLE_S)
     selection = of_models.get("file_selection") or sctx.config.text("model_file_selection") or "auto"
     return Rules(
         mode=request.options.transfer_mode or (cluster.transfer_mode if cluster else "auto"),
@@ -75,6 +77,7 @@ def rules_of(request: Request, images: Mapping[str, str], head: str, sctx: Spark
         token=next((env[name] for name in TOKEN_VARIABLES if env.get(name)), ""),
         endpoint=request.cluster_env.get("HF_ENDPOINT") or env.get("HF_ENDPOINT", ""),
         streams=max(1, int(streams)) if isinstance(streams, int | float) else STREAMS_PER_HOST,
+        idle_s=float(idle_s) if isinstance(idle_s, int | float) and idle_s > 0 else IDLE_S,
         selection=cast(Selection, selection) if selection in get_args(Selection) else "auto",
         copied_once=of_models.get("skip_fan_out") is True,
         failed=failed,

@@ -40,6 +40,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str = ""
     """Address of the hub, where it is another than the usual one."""
     streams: int = 2
+    idle_s: float = 120
+    """How long nothing of a model may move before its transfer is given up."""
     selection: Selection = "auto"
     copied_once: bool = False
     """Whether all hosts share one cache of models."""

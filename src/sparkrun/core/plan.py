@@ -187,6 +187,8 @@ class Transfer(Stage, frozen=True, kw_only=True):
     """How many bytes each host still lacks, where that is known."""
     estimate_s: float | None = None
     """About how long it takes, where the speed of its links is known."""
+    idle_s: float = 120
+    """When nothing has moved for so long it is given up; how long it takes as a whole does not matter."""
     onward: tuple[str, ...] = ()
     """Hosts that get it afterwards from those that have it then."""
     optional: bool = False

@@ -112,6 +112,7 @@ def _model_transfer(view: ItemView, source: str, hosts: tuple[str, ...], branche
         branches=branches,
         optional=_is_optional(view, hosts),
         flows=flows,
+        idle_s=view.rules.idle_s,
         size_bytes=size,
         bytes_by_host={host: bytes_lacking(files, stock) for host, stock in targets.items()},
         estimate_s=_estimate_s(view, source, branches, size, len(flows)),
@@ -159,6 +160,7 @@ def _download(view: ItemView, host: str) -> HostAction:
         sys.executable if host == HERE or host in view.stocks.own else "",
         view.rules.selection,
         view.rules.endpoint,
+        view.rules.idle_s,
     )
     return download_action(host, seen.hf_hub, fetch)
 

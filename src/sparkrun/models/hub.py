@@ -45,6 +45,8 @@ class Fetch(NamedTuple):
     selection: Selection = "auto"
     endpoint: str = ""
     """Address of the hub, where it is another than the usual one."""
+    idle_s: float = 120
+    """When nothing has come for so long it is given up."""
 
 
 def download_action(host: str, hub: str, fetch: Fetch) -> HostAction:
@@ -59,6 +61,7 @@ def download_action(host: str, hub: str, fetch: Fetch) -> HostAction:
         "IMAGE": fetch.image,
         "PYTHON": fetch.python,
         "ENDPOINT": fetch.endpoint,
+        "IDLE_S": str(round(fetch.idle_s)),
         "LIFELINE": "1",
     }
     call = ScriptCall("hub_download", params, {"TOKEN": fetch.token} if fetch.token else {})

@@ -20,8 +20,6 @@ from sparkrun.orchestration.relay import Heard, listen_to, relay_call, relay_res
 from sparkrun.utils.shell import parse_answers
 from sparkrun.utils.together import run_together
 
-IDLE_S = 120.0
-"""A host that takes not a single byte for so long is given up."""
 PROGRESS_S = 3.0
 """How often to tell how far it is."""
 FINISH_S = 1800.0
@@ -141,29 +139,32 @@ def _flow(transfer: Transfer, flow: Flow, carrier: _Carrier) -> tuple[RemoteResu
     """One stream to all hosts of a transfer."""
     sinks = {action.host: action.call for action in flow.actions}
     if transfer.source:
-        return _from_host(transfer.branches[0], sinks, flow.feed, carrier)
+        return _from_host(transfer, sinks, flow.feed, carrier)
     feed = ("bash", "-c", flow.feed)
-    calls = [(branch.first, msgspec.structs.replace(_branch_call(branch, sinks), feed=feed)) for branch in transfer.branches]
-    results = carrier.runner.send_all(calls, carrier.told, idle_s=IDLE_S, stop=carrier.stop)
+    calls = [
+        (branch.first, msgspec.structs.replace(_branch_call(branch, sinks, transfer.idle_s), feed=feed)) for branch in transfer.branches
+    ]
+    results = carrier.runner.send_all(calls, carrier.told, idle_s=transfer.idle_s, stop=carrier.stop)
     return tuple(each for branch, result in zip(transfer.branches, results, strict=True) for each in _of_branch(branch, sinks, result))
 
 
-def _from_host(branch: Branch, sinks: dict[str, ScriptCall], feed: str, carrier: _Carrier) -> tuple[RemoteResult, ...]:
+def _from_host(transfer: Transfer, sinks: dict[str, ScriptCall], feed: str, carrier: _Carrier) -> tuple[RemoteResult, ...]:
+    branch = transfer.branches[0]
     heard = listen_to(branch.hosts)
 
     def hear(line: str) -> None:
         heard.take(line)
         carrier.told(heard.bytes_done)
 
-    call = relay_call(branch.first, list(sinks.items()), branch.links, feed=feed)
+    call = relay_call(branch.first, list(sinks.items()), branch.links, idle_s=transfer.idle_s, feed=feed)
     whole = carrier.runner.stream(branch.first, call, hear, timeout_s=None, stop=carrier.stop)
     return relay_results(heard, whole, branch.hosts, [host for host in branch.hosts if host in sinks])
 
 
-def _branch_call(branch: Branch, sinks: dict[str, ScriptCall]) -> ScriptCall:
+def _branch_call(branch: Branch, sinks: dict[str, ScriptCall], idle_s: float) -> ScriptCall:
     if not branch.links:
         return sinks[branch.first]
-    return relay_call(branch.first, [(host, sinks[host]) for host in branch.hosts], branch.links)
+    return relay_call(branch.first, [(host, sinks[host]) for host in branch.hosts], branch.links, idle_s=idle_s)
 
 
 def _of_branch(branch: Branch, sinks: dict[str, ScriptCall], result: RemoteResult) -> tuple[RemoteResult, ...]:

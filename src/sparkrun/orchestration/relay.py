@@ -11,14 +11,12 @@ from sparkrun.core.routes import Link
 from sparkrun.scripts import split_script, whole_script
 from sparkrun.utils.shell import quote
 
-IDLE_S = 60
-"""How long nothing may move at a host before it gives up."""
 
-
-def relay_call(first: str, sinks: Sequence[tuple[str, ScriptCall]], links: Sequence[Link], *, feed: str = "") -> ScriptCall:
+def relay_call(first: str, sinks: Sequence[tuple[str, ScriptCall]], links: Sequence[Link], *, idle_s: float, feed: str = "") -> ScriptCall:
     """What ``first`` runs so that all ``sinks`` get the stream: its own one too, when it is among them, and the others along ``links``.
 
-    The stream is the output of ``feed`` (bash) on ``first``, or what comes on its stdin. All sinks run the same script.
+    The stream is the output of ``feed`` (bash) on ``first``, or what comes on its stdin. All sinks run the same script. A host where
+    nothing moves for ``idle_s`` gives up.
     """
     calls = dict(sinks)
     name = sinks[0][1].name
@@ -28,7 +26,7 @@ def relay_call(first: str, sinks: Sequence[tuple[str, ScriptCall]], links: Seque
         "SINK": whole_script(name),
         "FEED": feed,
         "LIFELINE": "1" if feed else "",
-        "IDLE_S": str(IDLE_S),
+        "IDLE_S": str(round(idle_s)),
         "HOSTS": hosts,
         "VALUES": tuple(split_script(name, calls[host].params)[0] if host in calls else "" for host in hosts),
         "WAYS": ("", *(" ".join(quote(word) for word in link.way) for link in links)),

@@ -69,7 +69,9 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "reach": ScriptSpec(("common",), (), ("WAYS",)),
     "relay": ScriptSpec(("common",), ("TEXT", "SINK", "FEED", "LIFELINE", "IDLE_S"), ("HOSTS", "VALUES", "WAYS")),
     "hub_download": ScriptSpec(
-        (*_HUB, "docker"), ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "PYTHON", "ENDPOINT", "LIFELINE"), ("PATTERNS", "IGNORED")
+        (*_HUB, "docker"),
+        ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "PYTHON", "ENDPOINT", "IDLE_S", "LIFELINE"),
+        ("PATTERNS", "IGNORED"),
     ),
     "runtime_cache": ScriptSpec((*_DOCKER, "upkeep"), ("RUNTIME_CACHES", "PRUNE_MINUTES", "APPLY", "CACHE")),
     "cache_identity": ScriptSpec(_PLACE, ("HF_HOME_OVERRIDE", "MARK")),

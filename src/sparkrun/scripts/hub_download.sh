@@ -10,13 +10,14 @@
 #   IMAGE     image whose python fetches where the host has no hf (may be empty)
 #   TOKEN     token for the hub; without one this host's own login counts
 #   ENDPOINT  address of the hub (default: this host's HF_ENDPOINT, else the usual one)
+#   IDLE_S    how long nothing may come before it is given up (default 120)
 #   LIFELINE  1: end when stdin does
 #
 # Answers, in section DOWNLOAD: PROGRAM, BYTES (what is here so far) every 2 s, FOLDER; REASON, MESSAGE and HINT when it failed: what has
 # come then stays aside for the next attempt.
 #
 # Exit codes (REASON): 0 in place; 1 failed; 2 bad_parameter; 3 no_program; 4 denied; 10 cancelled; 14 cache_not_writable; 17 disk_full;
-# 18 busy.
+# 18 busy; 24 stalled.
 
 # arguments: repository, revision, names that are not wanted beside safetensors, patterns
 FETCH='
@@ -86,12 +87,15 @@ fetch() {
 
 # Until the program closes its stderr; keeps the last line of it that says something.
 follow() {
-  local line part='' status ticks=0
-  LAST=''
+  local line part='' status ticks=0 still=0
+  LAST='' HERE_BYTES=
   while :; do
     status=0
     IFS= read -r -t 0.5 -u "$SAID_FD" line || status=$?
-    ((++ticks % 4)) || tell_progress
+    if ((++ticks % 4 == 0)); then
+      tell_progress && still=0 || ((still += 2))
+      ((still < ${IDLE_S:-120})) || refuse 24 stalled "nothing of $REPO has come to $HOSTNAME for ${IDLE_S:-120} s" "run this again: it goes on with the next file"
+    fi
     ! session_gone || refuse 10 cancelled "nobody waits for the model any more"
     if ((status > 128)); then
       part+=$line
@@ -103,10 +107,13 @@ follow() {
   done
 }
 
+# Whether more is here than the last time.
 tell_progress() {
-  local size
+  local size before=$HERE_BYTES
   size=$(timeout 3 du -s -b -- "$GROWING" 2>/dev/null </dev/null) || :
-  answer BYTES "${size%%[!0-9]*}"
+  HERE_BYTES=${size%%[!0-9]*}
+  answer BYTES "$HERE_BYTES"
+  [[ $HERE_BYTES != "$before" ]]
 }
 
 # EXIT_CODE
