@@ -304,3 +304,43 @@ def test_a_cluster_that_is_offline_stays_so_unless_online_is_asked_for(tmp_path:
     api.create_cluster("lab", api.ClusterEdit(values={"hosts": ["spark-1"], "offline": True}), sctx=sctx)
 
     assert reach(api.HostOptions(cluster="lab"), sctx).offline is offline
+
+
+def test_a_model_that_drafts_is_brought_as_well_and_pinned(spark: FakeCluster, tmp_path: Path) -> None:
+    put_draft = f"{spark['spark-1'].hub}/models--org--draft/snapshots/{COMMIT}"
+    spark["spark-1"].models["org/draft"] = put_draft
+    for name in spark.hosts:
+        spark[name].reaches = set(spark.hosts) - {name}
+    given = options(tmp_path, "spark-1", "spark-2", overrides=('speculative_config={"method":"eagle3","model":"org/draft"}',))
+
+    plan = api.plan(msgspec.structs.replace(given, probe=True), sctx=spark.sctx)
+    result = api.run(given, sctx=spark.sctx)
+
+    assert result.ready
+    assert [transfer.title for transfer in plan.transfers] == ["model org/draft from spark-1 to spark-2 (2 files, 1 kB)"]
+    assert f'"revision":"{COMMIT}"' in plan.head.command
+    assert spark["spark-2"].models["org/draft"] == put_draft
+
+
+@pytest.mark.parametrize(
+    ("entry", "lacking"), [("org/extra", 2), ("{name: org/extra, target: [1]}", 1), ("{name: org/extra, target: [-1]}", 2)]
+)
+def test_models_that_a_recipe_names_beside_its_own_are_brought_to_the_ranks_that_need_them(
+    spark: FakeCluster, tmp_path: Path, entry: str, lacking: int
+) -> None:
+    given = options(tmp_path, "spark-1", "spark-2", probe=True)
+    recipe = Path(given.recipe)
+    recipe.write_text(f"{recipe.read_text()}distribution_config: {{models: {{entries: ['{{model}}', {entry}]}}}}\n")
+
+    plan = api.plan(given, sctx=spark.sctx)
+
+    assert [(transfer.what, len((*transfer.hosts, *transfer.onward))) for transfer in plan.transfers] == [("org/extra", lacking)]
+
+
+def test_what_is_switched_off_is_not_brought(spark: FakeCluster, tmp_path: Path) -> None:
+    spark["spark-1"].models.clear()
+    given = options(tmp_path, "spark-1", probe=True)
+    recipe = Path(given.recipe)
+    recipe.write_text(f"{recipe.read_text()}distribution_config: {{models: {{enabled: false}}}}\n")
+
+    assert api.plan(given, sctx=spark.sctx).transfers == ()

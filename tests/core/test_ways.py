@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from sparkrun.containers.images import is_mutable
@@ -11,12 +12,13 @@ from sparkrun.containers.layers import ImageStock, StockedImage
 from sparkrun.core.distribution import facts_after
 from sparkrun.core.fabric import FabricFacts, FabricPort, Interface, InterfaceAddress
 from sparkrun.core.facts import DockerFacts, HostFacts, ImageFacts, ModelFacts
+from sparkrun.core.item_view import REGISTRY, Attempt, Rules
 from sparkrun.core.model_source import parse_model
 from sparkrun.core.needs import Item, Need
 from sparkrun.core.plan import Transfer
 from sparkrun.core.routes import Link
 from sparkrun.core.sources import HERE, Stocks, addresses_between
-from sparkrun.core.ways import REGISTRY, Attempt, Distribution, Rules, plan_distribution
+from sparkrun.core.ways import Distribution, plan_distribution
 from sparkrun.models.files import HubFile, HubStock
 
 IMAGE = "ghcr.io/org/engine:1"
@@ -189,6 +191,12 @@ def test_with_a_cache_that_all_share_one_copy_is_made() -> None:
     facts = [host("a"), host("b")]
 
     assert only(bring([need("a", "model"), need("b", "model")], facts, copied_once=True)).hosts == ("a",)
+
+
+def test_hosts_that_mount_the_same_cache_get_one_copy() -> None:
+    facts = [msgspec.structs.replace(host(name), hf_cache_id=f"net:nfs4:nas:/hf:{inode}") for name, inode in (("a", 7), ("b", 7), ("c", 8))]
+
+    assert only(bring([need(name, "model") for name in "abc"], facts)).hosts == ("a", "c")
 
 
 # --- images ---------------------------------------------------------------------------------------------------------------------------

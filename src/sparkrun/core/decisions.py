@@ -31,7 +31,7 @@ from sparkrun.runtimes._cluster_ops import resolve_comm_env
 from sparkrun.runtimes.commands import Command, CommandContext
 from sparkrun.runtimes.compatibility import check_runtime_host_compatibility
 from sparkrun.runtimes.images import ImageChoice
-from sparkrun.runtimes.model_files import container_facts
+from sparkrun.runtimes.model_files import container_facts, snapshot_revision
 from sparkrun.runtimes.ranks import RankContext, RankPorts, rank_contexts, with_fabric
 
 ANY_ADDRESS = frozenset({None, "", "0.0.0.0", "::", "[::]", "localhost", "127.0.0.1", "::1"})
@@ -148,6 +148,7 @@ def command_context(request: Request, config: EffectiveConfig, facts: HostFacts,
         env=user_env(request, config),
         rank=rank,
         in_container=request.executor.uses_images,
+        draft_revisions={name: commit for name, found in facts.further.items() if (commit := snapshot_revision(found.path))},
     )
 
 

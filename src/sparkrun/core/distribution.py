@@ -12,12 +12,13 @@ from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import HostUnreachableError, LaunchFailedError, SparkrunError
 from sparkrun.core.events import Warn
 from sparkrun.core.facts import HostFacts, ModelFacts
+from sparkrun.core.item_view import REGISTRY, Attempt, Rules
 from sparkrun.core.needs import Need, find_needs
 from sparkrun.core.plan import LaunchPlan, Transfer
 from sparkrun.core.planner import make_plan
 from sparkrun.core.request import Request
 from sparkrun.core.sources import HERE, Stocks, look_at_sources
-from sparkrun.core.ways import REGISTRY, Attempt, Distribution, Rules, plan_distribution
+from sparkrun.core.ways import Distribution, plan_distribution
 from sparkrun.models.files import Selection
 from sparkrun.orchestration.distribution import Failure, distribute
 from sparkrun.orchestration.transfer_locks import holding_transfers
@@ -81,17 +82,22 @@ def rules_of(request: Request, images: Mapping[str, str], head: str, sctx: Spark
 
 
 def facts_after(transfers: Sequence[Transfer], facts: Mapping[str, HostFacts], stocks: Stocks) -> Mapping[str, HostFacts]:
-    """The hosts as they are once copies of a model have arrived: its files have the same names there as where they came from."""
+    """The hosts as they are once copies of models have arrived: their files have the same names there as where they came from."""
     changed = dict(facts)
     for transfer in transfers:
-        if transfer.way != "copy":
-            continue
         giver = stocks.here if transfer.source == HERE else facts[transfer.source]
-        if giver is None or not _lies_in_hub(giver):
-            continue
-        for host in transfer.hosts:
-            changed[host] = msgspec.structs.replace(facts[host], model=_moved(giver.model, giver.hf_hub, facts[host].hf_hub))
+        if transfer.way == "copy" and giver is not None:
+            changed |= {host: _with_copy(changed[host], giver, transfer.what) for host in transfer.hosts}
     return changed if changed != dict(facts) else facts
+
+
+def _with_copy(host: HostFacts, giver: HostFacts, what: str) -> HostFacts:
+    further = what in host.further
+    given = giver.further.get(what, giver.model)
+    if not (given.path and giver.hf_hub and given.path.startswith(f"{giver.hf_hub}/")):
+        return host
+    moved = _moved(given, giver.hf_hub, host.hf_hub)
+    return msgspec.structs.replace(host, further={**host.further, what: moved}) if further else msgspec.structs.replace(host, model=moved)
 
 
 class Looking(Protocol[T]):
@@ -179,10 +185,6 @@ def _way_out(transfer: Transfer) -> str:
     if transfer.kind == "image":
         return f"bring it there another way (docker pull {transfer.what}), then run this again"
     return f"bring it there another way (hf download {transfer.what.partition(':')[0]}), then run this again"
-
-
-def _lies_in_hub(seen: HostFacts) -> bool:
-    return bool(seen.model.path and seen.hf_hub and seen.model.path.startswith(f"{seen.hf_hub}/"))
 
 
 def _moved(model: ModelFacts, old: str, new: str) -> ModelFacts:

@@ -113,6 +113,8 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     engine_path: str | None = None
     embedded_python: str | None = None
     model: ModelFacts = ModelFacts()
+    further: dict[str, ModelFacts] = {}
+    """Models that are wanted beside it, by what the recipe calls them."""
     tuning: dict[str, str] = {}
     """Tuning configs in its sparkrun cache: SHA-256 in hex, by path below the engine's folder."""
     ports: dict[int, PortFacts] = {}

@@ -9,6 +9,7 @@ import msgspec
 
 from sparkrun.containers.images import is_mutable
 from sparkrun.core.facts import HostFacts
+from sparkrun.core.further_models import further_models
 from sparkrun.core.model_source import ModelSource
 from sparkrun.core.plan import LaunchPlan
 from sparkrun.core.planner import needs_files
@@ -39,7 +40,9 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> tuple[Need, ...]:
     """What each host lacks of what its ranks use, images first. Of a host that nobody looked at nothing is known to be missing."""
-    return tuple(dict.fromkeys((*_image_needs(plan, request, facts), *_model_needs(plan, request, facts))))
+    return tuple(
+        dict.fromkeys((*_image_needs(plan, request, facts), *_model_needs(plan, request, facts), *_further_needs(plan, request, facts)))
+    )
 
 
 def model_item(request: Request) -> Item:
@@ -76,6 +79,19 @@ def _model_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFac
     for host in plan.staged_hosts:
         if _lacks_model(facts[host]):
             yield Need(host=host, item=model_item(request))
+
+
+def _further_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> Iterator[Need]:
+    """Engines are kept from the hub, so what drafts for a model has to be there as well."""
+    if not is_enabled(request, "models"):
+        return
+    for further in further_models(request):
+        item = Item("model", further.model.text, further.model, further.revision)
+        hosts = dict.fromkeys(rank.host for rank in plan.ranks if not further.ranks or rank.rank in further.ranks)
+        for host in (*hosts, *plan.staged_hosts):
+            seen = facts[host].further.get(further.model.text)
+            if seen is not None and seen.path is None:
+                yield Need(host=host, item=item)
 
 
 def is_enabled(request: Request, part: str) -> bool:

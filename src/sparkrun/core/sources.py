@@ -62,8 +62,8 @@ def look_at_sources(needs: Sequence[Need], facts: Mapping[str, HostFacts], inter
 
 def _this_machine(items: Iterable[Item], sctx: SparkrunContext) -> HostFacts | None:
     images = tuple(item.what for item in items if item.kind == "image")
-    model = next((item.what for item in items if item.kind == "model"), "")
-    looked = observe_here(Question(model=model, images=images), sctx.runner)
+    models = tuple(item.what for item in items if item.kind == "model")
+    looked = observe_here(Question(model=models[0] if models else "", further=models[1:], images=images), sctx.runner)
     return looked if isinstance(looked, HostFacts) else None
 
 

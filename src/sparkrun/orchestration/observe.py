@@ -29,6 +29,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What to look for besides the host itself."""
 
     model: str = ""
+    further: tuple[str, ...] = ()
+    """Models that are wanted beside it."""
     engine: str = ""
     ports: tuple[int, ...] = ()
     images: tuple[str, ...] = ()
@@ -76,6 +78,7 @@ def _look(question: Question, python: str) -> ScriptCall:
             "PORTS": tuple(str(port) for port in question.ports),
             "IMAGES": question.images,
             "MODEL": question.model,
+            "FURTHER": question.further,
             "ENGINE": question.engine,
             "PYTHON": python,
             "TUNING": question.tuning,
@@ -112,6 +115,7 @@ def _facts(result: RemoteResult, question: Question) -> HostFacts | Unreachable:
         engine_path=engine.text("ENGINE_PATH") or None,
         embedded_python=engine.text("EMBEDDED_PYTHON") or None,
         model=_model(answers.section("MODEL")),
+        further={section.text("MODEL") or "": _model(section) for section in answers.sections("FURTHER")},
         tuning=dict(_tuning_file(line) for line in answers.section("TUNING").all("FILE")),
         ports=_ports(answers.section("PORTS"), question.ports),
         workloads=tuple(_workload(result.host, section.text("EXECUTOR") or LOCAL, section) for section in answers.sections("WORKLOAD")),

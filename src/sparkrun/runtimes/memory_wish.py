@@ -78,6 +78,13 @@ def memory_wish(
     )
 
 
+def draft_of(runtime: RuntimePlugin, recipe: Recipe, config: EffectiveConfig) -> str | None:
+    """The model that drafts for a recipe's own, as configuration or command name it."""
+    spelt = literals(engine_call(recipe.command or "", runtime.engine), runtime.flag_map, _SPELT)
+    draft = _draft(_Said(config, spelt), recipe.model)
+    return draft.name if draft else None
+
+
 def memory_share(
     runtime: RuntimePlugin, recipe: Recipe, config: EffectiveConfig, capacity_gib: float | None, command: str | None = None
 ) -> float | None:

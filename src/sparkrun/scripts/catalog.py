@@ -33,7 +33,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
         (
             "MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING", "CLAIM", "CLAIM_FILE", "CLAIM_WAIT_S", "LIFELINE",
         ),
-        ("PORTS", "IMAGES"),
+        ("PORTS", "IMAGES", "FURTHER"),
     ),
     "local_start": ScriptSpec(
         (*_LOCAL, "docker", "upkeep"),

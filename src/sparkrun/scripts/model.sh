@@ -1,6 +1,6 @@
 # Whether an engine and a model are on this host, and where. Nothing is imported, fetched or written.
 #
-# Reads ENGINE, MODEL and PYTHON (parameters), and HUB (folder of the Hugging Face hub's cache). Needs LC_ALL=C.
+# Reads ENGINE, MODEL, FURTHER and PYTHON (parameters), and HUB (folder of the Hugging Face hub's cache). Needs LC_ALL=C.
 
 # Asks one python for both: whether it has the embedded engine, and where a file of a package is. Imports neither.
 # arguments: want_engine package file
@@ -50,6 +50,19 @@ tell_engine_and_model() {
   section MODEL
   tell_model
   end_section
+}
+
+# Models that are wanted beside the first, such as one that drafts for it.
+tell_further() {
+  local wanted
+  for wanted in "${FURTHER[@]}"; do
+    MODEL=$wanted PKG_NAME='' PKG_PATH=''
+    begin_model
+    section FURTHER
+    answer MODEL "$wanted"
+    tell_model
+    end_section
+  done
 }
 
 find_engine() {

@@ -4,6 +4,7 @@
 #   PORTS             array of TCP ports to look at
 #   IMAGES            array of images to look for
 #   MODEL             model as in a recipe: ORG/NAME[:QUANT], /absolute/path, file:///path, pkg://package/file (may be empty)
+#   FURTHER           array of further models to look for, without packages
 #   HF_HOME_OVERRIDE  Hugging Face home to look in instead of this host's own
 #   ENGINE            program to find, such as llama-server (may be empty)
 #   PYTHON            python to ask first for packages and for the embedded engine (may be empty)
@@ -28,6 +29,7 @@
 #              first 16 KiB in base64), else MODEL_REASON;
 #              MMPROJ_PATH and MMPROJ_COUNT of the multimodal projectors beside a GGUF
 #   TUNING     FILE (SHA-256, path below the engine's folder) once for each tuning config
+#   FURTHER    once for each of FURTHER: MODEL, and the answers of MODEL
 #   FABRIC     as fabric.sh says
 #   PORTS      PORT_<port>_STATE (free, busy), and of a listener as far as this user may see: _PID, _PROCESS, _SESSION
 #   WORKLOADS  COUNT, then one section WORKLOAD for each workload of the local executor: local_status.sh without RSS_KIB and port
@@ -58,6 +60,7 @@ main() {
   begin_slow_looks
   tell_host
   tell_engine_and_model
+  tell_further
   tell_tuning
   tell_ports
   tell_workloads

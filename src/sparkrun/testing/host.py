@@ -122,6 +122,7 @@ class FakeHost:
                 section("FABRIC", self.fabric),
                 section("ENGINE", {"ENGINE_PATH": self.programs.get(engine, "")}),
                 section("MODEL", self._model(model)),
+                *(section("FURTHER", {"MODEL": name, **self._model(name)}) for name in call.params.get("FURTHER", ())),
                 section("TUNING", [("FILE", f"{sha256} {name}") for name, sha256 in self.tuning.items()]),
                 section("PORTS", {key: value for port in ports for key, value in self._port(port).items()}),
                 *(section("WORKLOAD", self._workload(process)) for process in self.processes.values()),
