@@ -68,6 +68,12 @@ def test_a_container_has_the_name_and_the_restart_policy_it_is_given(cli: Cli, r
     assert "A=b c" in run
 
 
+def test_diagnostics_are_not_written_over_a_file_that_is_there(cli: Cli, recipe: str, tmp_path: Path) -> None:
+    (tmp_path / "d.ndjson").write_text("mine")
+    ended = cli("run", recipe, "-H", "spark-1", "--collect-diagnostics", str(tmp_path / "d.ndjson"))
+    assert (ended.code, "is there already" in ended.err) == (2, True)
+
+
 def test_solo_is_deprecated_and_works(cli: Cli, recipe: str) -> None:
     ended = cli("run", recipe, "-H", "spark-1,spark-2", "--solo", "--dry-run", "--json")
     assert (ended.code, "--solo is deprecated" in ended.err) == (0, True)

@@ -70,7 +70,7 @@ def test_an_engine_that_is_ready_while_docker_is_away_is_not_called_ready(bed: B
 
 
 def test_what_is_kept_of_a_failure_is_named_and_private(bed: Bed, user: User) -> None:
-    crash = ("-e", "BED_CRASH_AFTER_S=0.5", "-e", "BED_LOAD_S=60", "-e", "BED_CODE=7", "-e", "HF_TOKEN=hf_s3cr3t")
+    crash = ("-e", "BED_CRASH_AFTER_S=0.5", "-e", "BED_LOAD_S=60", "-e", "BED_CODE=7", "-e", "BED_RANK=0", "-e", "HF_TOKEN=hf_s3cr3t")
     ran = user.launch(*crash)
     kept = sorted((user.home / ".cache/sparkrun/failures").glob("*.log"))
     assert [path.stem.partition("-")[2] for path in kept] == [host.name for host in bed.hosts]

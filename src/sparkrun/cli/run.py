@@ -37,7 +37,7 @@ _DEDICATED = {
 
 _SAME_NAME = (
     *("overrides", "image", "executor", "ensure", "keep_on_failure", "probe", "rootful", "container_name", "runtime_cache"),
-    *("fail_on", "trust", "force", "solo", "scheduler", "rebuild", "transfer_mode"),
+    *("fail_on", "trust", "force", "solo", "scheduler", "rebuild", "transfer_mode", "collect_diagnostics"),
 )
 """Options that are called the same in ``RunOptions``."""
 
