@@ -39,7 +39,6 @@ class FakeHub:
     def __init__(self, address: str, repos: Mapping[str, Repo]) -> None:
         self.repos, self.served, self.asked = repos, 0, list[str]()
         self.hangs: tuple[bytes, ...] = ()
-        self.rate_bytes_s: float | None = None
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -138,21 +137,19 @@ class FakeHub:
             for d in files.values()
             if hashlib.sha256(d).hexdigest() == digest
         )
-        start = int((request.headers.get("Range") or "bytes=0-").removeprefix("bytes=").partition("-")[0])
-        request.send_response(206 if start else 200)
-        request.send_header("Content-Length", str(len(data) - start))
+        first, _dash, last = (request.headers.get("Range") or "bytes=0-").removeprefix("bytes=").partition("-")
+        start, end = int(first), min(int(last) + 1 if last else len(data), len(data))
+        request.send_response(200 if (start, end) == (0, len(data)) else 206)
+        request.send_header("Content-Length", str(end - start))
         request.send_header("ETag", f'"{digest}"')
-        if start:
-            request.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+        request.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
         request.end_headers()
-        for at in range(start, len(data) if body else start, CHUNK):
+        for at in range(start, end if body else start, CHUNK):
             while data in self.hangs and at >= len(data) // 2:
                 time.sleep(0.1)
-            chunk = data[at : at + CHUNK]
+            chunk = data[at : min(at + CHUNK, end)]
             request.wfile.write(chunk)
             self.served += len(chunk)
-            if self.rate_bytes_s:
-                time.sleep(len(chunk) / self.rate_bytes_s)
 
 
 def blob_name(data: bytes) -> str:

@@ -72,7 +72,7 @@ def test_the_head_fetches_what_an_engine_needs_and_hands_it_on(bed: Bed, operato
     result = operator.run(serve(operator, bed.hosts), bed.hosts)
 
     assert chat(bed.hosts[0])
-    assert hub.served == len(WEIGHTS), "once, and no weights in other formats"
+    assert len(WEIGHTS) <= hub.served < 1.05 * len(WEIGHTS), "once, besides headers, and no weights in other formats"
     for host in bed.hosts:
         assert (files_of(host), digest(host)) == (["config.json", "model.safetensors"], SHA256)
     operator.stop(result["cluster_id"], bed.hosts)
@@ -92,7 +92,7 @@ def test_this_machine_fetches_when_hosts_are_not_to(bed: Bed, operator: Operator
     result = operator.run(serve(operator, bed.hosts), bed.hosts, "--transfer-mode", "push")
 
     assert chat(bed.hosts[0])
-    assert hub.served == len(WEIGHTS)
+    assert len(WEIGHTS) <= hub.served < 1.05 * len(WEIGHTS)
     assert (operator.home / f".cache/huggingface/hub/{FOLDER}").is_dir()
     assert {digest(host) for host in bed.hosts} == {SHA256}
     operator.stop(result["cluster_id"], bed.hosts)
