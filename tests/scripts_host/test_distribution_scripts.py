@@ -30,8 +30,15 @@ BLOBS = {SHA256: b"weights" * 1000, GIT_SHA1: b'{"a":1}', "sparkrun-x": b"plain"
 PATHS = {"model.safetensors": SHA256, "sub/deep/config.json": GIT_SHA1, "README.md": "sparkrun-x"}
 
 
+@pytest.fixture(params=["python", "no python"])
+def python(host: ScratchHost, request: pytest.FixtureRequest) -> None:
+    """A host that has a python3, and one that has none."""
+    if request.param == "python":
+        host.python()
+
+
 @pytest.fixture
-def hub(host: ScratchHost) -> Path:
+def hub(host: ScratchHost, python: None) -> Path:
     return host.home / "hub"
 
 
@@ -213,6 +220,7 @@ def taken(host: ScratchHost) -> list[str]:
     return [path.read_text().split()[0] for path in host.home.glob("*.taken")]
 
 
+@pytest.mark.usefixtures("python")
 def test_every_host_of_a_chain_gets_the_whole_stream(host: ScratchHost) -> None:
     host.program("docker", LOADING)
     data = os.urandom(2_000_000)
@@ -223,6 +231,7 @@ def test_every_host_of_a_chain_gets_the_whole_stream(host: ScratchHost) -> None:
     assert taken(host) == [hashlib.sha256(data).hexdigest()] * 4
 
 
+@pytest.mark.usefixtures("python")
 def test_a_host_can_feed_a_chain_without_taking_anything_itself(host: ScratchHost) -> None:
     host.program("docker", LOADING)
 
@@ -232,6 +241,7 @@ def test_a_host_can_feed_a_chain_without_taking_anything_itself(host: ScratchHos
     assert taken(host) == [hashlib.sha256(bytes(500_000)).hexdigest()] * 2
 
 
+@pytest.mark.usefixtures("python")
 def test_a_host_that_cannot_be_reached_keeps_none_before_it_from_the_stream(host: ScratchHost) -> None:
     host.program("docker", LOADING)
     gone = ("bash", "-c", "echo 'ssh: connect to host c port 22: No route to host' >&2; exit 255", "x")
@@ -243,6 +253,7 @@ def test_a_host_that_cannot_be_reached_keeps_none_before_it_from_the_stream(host
     assert ended["d"].stderr == "c, which it came through, was lost"
 
 
+@pytest.mark.usefixtures("python")
 def test_a_sink_that_fails_early_does_not_end_the_stream(host: ScratchHost) -> None:
     host.program("docker", LOADING.replace("load)", "load) [[ ${AS:-} != b ]] || { echo 'no space left on device' >&2; exit 1; };"))
     data = os.urandom(3_000_000)
@@ -253,6 +264,7 @@ def test_a_sink_that_fails_early_does_not_end_the_stream(host: ScratchHost) -> N
     assert taken(host) == [hashlib.sha256(data).hexdigest()] * 2
 
 
+@pytest.mark.usefixtures("python")
 def test_a_feed_that_fails_is_told(host: ScratchHost) -> None:
     host.program(
         "docker", "case $1 in load) cat >/dev/null; echo 'unexpected EOF' >&2; exit 1 ;; *) echo 'cannot save' >&2; exit 3 ;; esac"
@@ -265,6 +277,7 @@ def test_a_feed_that_fails_is_told(host: ScratchHost) -> None:
     assert results(ran, "a", "b")["b"].returncode == 1
 
 
+@pytest.mark.usefixtures("python")
 def test_a_stream_that_stands_still_is_given_up(host: ScratchHost) -> None:
     host.program("docker", LOADING)
 
