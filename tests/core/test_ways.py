@@ -402,3 +402,15 @@ def test_a_name_that_may_mean_a_newer_image_is_looked_up_once_before_anything_is
 )
 def test_only_a_name_that_a_registry_may_change_is_looked_up(image: str, mutable: bool) -> None:
     assert is_mutable(image) is mutable
+
+
+def test_an_entry_of_a_recipe_chooses_files_wherever_they_come_from() -> None:
+    item = Item("model", "org/m", parse_model("org/m"), allow=("*.json", "*.safetensors"), ignore=("config*",))
+    facts = [host("a", model=True), host("b"), host("c")]
+    found = stocks({seen.host: seen for seen in facts}, links=mesh("a", "b", "c"))
+
+    copied = only(bring([Need(host="b", item=item)], facts, found))
+    fetched = only(bring([Need(host="b", item=item)], facts[1:]))
+
+    assert [entry.split()[0] for entry in copied.flows[0].actions[0].call.params["ENTRIES"]] == ["w" * 64]
+    assert (fetched.actions[0].call.params["PATTERNS"], fetched.actions[0].call.params["EXCLUDED"]) == (item.allow, item.ignore)

@@ -22,6 +22,10 @@ class FurtherModel(msgspec.Struct, frozen=True):
     model: ModelSource
     revision: str = ""
     ranks: tuple[int, ...] = ()
+    allow: tuple[str, ...] = ()
+    """Patterns of the files that are wanted, empty for all."""
+    ignore: tuple[str, ...] = ()
+    """Patterns of files that are not wanted."""
 
 
 def further_models(request: Request) -> tuple[FurtherModel, ...]:
@@ -46,7 +50,18 @@ def _entry(entry: ConfigValue, request: Request) -> FurtherModel:
     if not isinstance(name, str):
         raise RecipeError(f"{request.recipe.where('distribution_config')}: {entry!r} names no model", hint="org/name, or {name: org/name}")
     ranks = tuple(rank for rank in target if isinstance(rank, int)) if isinstance(target, list) else ()
-    return FurtherModel(parse_model(name), revision if isinstance(revision, str) else "", () if -1 in ranks else ranks)
+    return FurtherModel(
+        parse_model(name),
+        revision if isinstance(revision, str) else "",
+        () if -1 in ranks else ranks,
+        _patterns(named.get("allow_patterns")),
+        _patterns(named.get("ignore_patterns")),
+    )
+
+
+def _patterns(said: ConfigValue) -> tuple[str, ...]:
+    """A list of patterns, or one."""
+    return tuple(str(each) for each in (said if isinstance(said, list) else [said] if said else []))
 
 
 def _drafts(request: Request) -> Iterator[FurtherModel]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import msgspec
@@ -86,7 +87,8 @@ class ItemView:
         """The wanted files of a machine that has them."""
         commit = self.commit(machine)
         assert self.item.model is not None
-        return wanted_files(self.hub_stock(machine).files.get(commit or "", ()), self.item.model, self.rules.selection)
+        chosen = wanted_files(self.hub_stock(machine).files.get(commit or "", ()), self.item.model, self.rules.selection)
+        return tuple(file for file in chosen if _matches(file.path, self.item))
 
     def can_give(self, source: str, host: str) -> bool:
         """Whether what a machine has is of use to a host, and was not tried in vain."""
@@ -97,6 +99,12 @@ class ItemView:
         giver, taker = self.facts_of(source), self.facts_of(host)
         image = giver.docker.images.get(self.item.what) if giver else None
         return image is None or taker is None or suits(image, taker)
+
+
+def _matches(path: str, item: Item) -> bool:
+    """Whether the entry of a recipe wants the file. Patterns are globs that heed case, as the hub's client takes them."""
+    allowed = not item.allow or any(fnmatchcase(path, pattern) for pattern in item.allow)
+    return allowed and not any(fnmatchcase(path, pattern) for pattern in item.ignore)
 
 
 def head_first(hosts: Iterable[str], head: str) -> list[str]:

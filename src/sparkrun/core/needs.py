@@ -26,6 +26,9 @@ class Item(msgspec.Struct, frozen=True):
     """Reference of the image, or the model as the recipe names it."""
     model: ModelSource | None = None
     revision: str = ""
+    allow: tuple[str, ...] = ()
+    """Patterns of the files of a model that are wanted, empty for all."""
+    ignore: tuple[str, ...] = ()
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,12 +76,12 @@ def _image_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFac
 def _model_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> Iterator[Need]:
     if request.model.kind != "hub" or not is_enabled(request, "models"):
         return
+    if request.options.everywhere:
+        yield from (Need(host=host, item=model_item(request)) for host, seen in facts.items() if _lacks_model(seen))
+        return
     for rank in plan.ranks:
         if rank.needs_model and _lacks_model(facts[rank.host]):
             yield Need(host=rank.host, item=model_item(request), required=needs_files(rank, request))
-    for host in plan.staged_hosts:
-        if _lacks_model(facts[host]):
-            yield Need(host=host, item=model_item(request))
 
 
 def _further_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> Iterator[Need]:
@@ -86,7 +89,7 @@ def _further_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostF
     if not is_enabled(request, "models"):
         return
     for further in further_models(request):
-        item = Item("model", further.model.text, further.model, further.revision)
+        item = Item("model", further.model.text, further.model, further.revision, further.allow, further.ignore)
         hosts = dict.fromkeys(rank.host for rank in plan.ranks if not further.ranks or rank.rank in further.ranks)
         for host in (*hosts, *plan.staged_hosts):
             seen = facts[host].further.get(further.model.text)

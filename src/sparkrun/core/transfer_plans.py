@@ -161,6 +161,8 @@ def _download(view: ItemView, host: str) -> HostAction:
         view.rules.selection,
         view.rules.endpoint,
         view.rules.idle_s,
+        view.item.allow,
+        view.item.ignore,
     )
     return download_action(host, seen.hf_hub, fetch)
 

@@ -47,6 +47,8 @@ class Fetch(NamedTuple):
     """Address of the hub, where it is another than the usual one."""
     idle_s: float = 120
     """When nothing has come for so long it is given up."""
+    allow: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
 
 
 def download_action(host: str, hub: str, fetch: Fetch) -> HostAction:
@@ -56,7 +58,8 @@ def download_action(host: str, hub: str, fetch: Fetch) -> HostAction:
         "HUB": hub,
         "REPO": model.repo or model.text,
         "REVISION": fetch.revision,
-        "PATTERNS": patterns_of(model),
+        "PATTERNS": (*patterns_of(model), *fetch.allow),
+        "EXCLUDED": fetch.ignore,
         "IGNORED": ALTERNATIVE_WEIGHTS if fetch.selection != "all" else (),
         "IMAGE": fetch.image,
         "PYTHON": fetch.python,

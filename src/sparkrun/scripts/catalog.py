@@ -71,7 +71,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "hub_download": ScriptSpec(
         (*_HUB, "docker"),
         ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "PYTHON", "ENDPOINT", "IDLE_S", "LIFELINE"),
-        ("PATTERNS", "IGNORED"),
+        ("PATTERNS", "EXCLUDED", "IGNORED"),
     ),
     "runtime_cache": ScriptSpec((*_DOCKER, "upkeep"), ("RUNTIME_CACHES", "PRUNE_MINUTES", "APPLY", "CACHE")),
     "cache_identity": ScriptSpec(_PLACE, ("HF_HOME_OVERRIDE", "MARK")),

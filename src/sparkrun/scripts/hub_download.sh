@@ -5,6 +5,7 @@
 #   REPO      org/name
 #   REVISION  commit, branch or tag (default: the main one)
 #   PATTERNS  array of names of the files that are wanted, with * and ? (default: all)
+#   EXCLUDED  array of such names that are not wanted
 #   IGNORED   array of such names that are not wanted where there are safetensors
 #   PYTHON    python of this host that has huggingface_hub (may be empty)
 #   IMAGE     image whose python fetches where the host has no hf (may be empty)
@@ -19,15 +20,17 @@
 # Exit codes (REASON): 0 in place; 1 failed; 2 bad_parameter; 3 no_program; 4 denied; 10 cancelled; 14 cache_not_writable; 17 disk_full;
 # 18 busy; 24 stalled.
 
-# arguments: repository, revision, names that are not wanted beside safetensors, patterns
+# arguments: repository, revision, names that are not wanted beside safetensors, names that are not wanted, patterns
 FETCH='
 import sys
 from huggingface_hub import HfApi, snapshot_download
 
-repo, revision, ignored, *patterns = sys.argv[1:]
+repo, revision, ignored, excluded, *patterns = sys.argv[1:]
 names = [file.rfilename for file in HfApi().model_info(repo, revision=revision or None).siblings or ()]
 whole = not patterns and any("/" not in name and name.endswith(".safetensors") for name in names)
-snapshot_download(repo, revision=revision or None, allow_patterns=patterns or None, ignore_patterns=ignored.split("\n") if whole else None)
+unwanted = excluded.split("\n") if excluded else []
+unwanted += ignored.split("\n") if whole else []
+snapshot_download(repo, revision=revision or None, allow_patterns=patterns or None, ignore_patterns=unwanted or None)
 '
 
 main() {
@@ -47,17 +50,19 @@ choose_program() {
   [[ -z $TOKEN ]] || export HF_TOKEN=$TOKEN
   [[ -z $ENDPOINT ]] || export HF_ENDPOINT=$ENDPOINT
   if find_python; then
-    WORDS=("$REPLY" -c "$FETCH" "$REPO" "$REVISION" "$(IFS=$'\n' && echo "${IGNORED[*]}")" "${PATTERNS[@]}")
+    WORDS=("$REPLY" -c "$FETCH" "$REPO" "$REVISION" "$(IFS=$'\n' && echo "${IGNORED[*]}")"
+      "$(IFS=$'\n' && echo "${EXCLUDED[*]}")" "${PATTERNS[@]}")
     export HF_HUB_CACHE=$INCOMING HF_HUB_OFFLINE=0 HF_HUB_DISABLE_PROGRESS_BARS=1
   elif find_tool hf || find_tool huggingface-cli || is_program "$HOME/.local/bin/hf" || is_program "$HOME/.local/bin/huggingface-cli"; then
     WORDS=("$REPLY" download "$REPO" ${REVISION:+--revision "$REVISION"})
     for pattern in "${PATTERNS[@]}"; do WORDS+=(--include "$pattern"); done
+    for pattern in "${EXCLUDED[@]}"; do WORDS+=(--exclude "$pattern"); done
     export HF_HUB_CACHE=$INCOMING HF_HUB_OFFLINE=0 HF_HUB_DISABLE_PROGRESS_BARS=1
   elif [[ -n $IMAGE ]] && find_docker; then
     WORDS=("$DOCKER" run --rm --init --network=host --user "$UID:${GROUPS[0]}" -e HOME=/tmp -e HF_HUB_CACHE=/incoming
       -e HF_HUB_OFFLINE=0 -e HF_HUB_DISABLE_PROGRESS_BARS=1
       ${TOKEN:+-e HF_TOKEN} ${HF_ENDPOINT:+-e HF_ENDPOINT} -v "$INCOMING:/incoming" --entrypoint python3 -- "$IMAGE" -c "$FETCH" "$REPO" "$REVISION"
-      "$(IFS=$'\n' && echo "${IGNORED[*]}")" "${PATTERNS[@]}")
+      "$(IFS=$'\n' && echo "${IGNORED[*]}")" "$(IFS=$'\n' && echo "${EXCLUDED[*]}")" "${PATTERNS[@]}")
   else
     refuse 3 no_program "$HOSTNAME has no hf to fetch $REPO with" "install it there (pip install -U huggingface_hub), or fetch it here: hf download $REPO"
   fi
