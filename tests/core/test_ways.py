@@ -414,3 +414,13 @@ def test_an_entry_of_a_recipe_chooses_files_wherever_they_come_from() -> None:
 
     assert [entry.split()[0] for entry in copied.flows[0].actions[0].call.params["ENTRIES"]] == ["w" * 64]
     assert (fetched.actions[0].call.params["PATTERNS"], fetched.actions[0].call.params["EXCLUDED"]) == (item.allow, item.ignore)
+
+
+def test_a_host_whose_blobs_are_all_there_only_lacks_their_names() -> None:
+    facts = [host("a", model=True), host("b")]
+    found = stocks({seen.host: seen for seen in facts}, links=mesh("a", "b"))
+    found.models["b", "org/m"] = HubStock(ROOM, blobs={file.key: file.size for file in FILES})
+
+    transfer = only(bring([need("b", "model")], facts, found))
+
+    assert (transfer.flows, transfer.hosts, transfer.size_bytes) == ((), ("b",), 0)

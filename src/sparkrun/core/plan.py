@@ -200,7 +200,8 @@ class Transfer(Stage, frozen=True, kw_only=True):
     @property
     def hosts(self) -> tuple[str, ...]:
         """Who gets it."""
-        return tuple(dict.fromkeys(action.host for action in (*self.actions, *(each for flow in self.flows for each in flow.actions))))
+        in_flows = (action for flow in self.flows for action in flow.actions)
+        return tuple(dict.fromkeys(action.host for action in (*self.actions, *in_flows, *self.finish)))
 
 
 class TuningPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,6 @@ FINISH_S = 1800.0
 FINAL = frozenset({"disk_full", "cache_not_writable", "docker_missing", "docker_denied", "docker_down", "docker_silent"})
 """Reasons of a host that no other way to it would change."""
 
-
 _OPERATIONS: dict[str, Operation] = {
     "pull": "image_pull",
     "load": "image_distribute",
@@ -77,7 +76,7 @@ def _told(transfer: Transfer, runner: HostRunner, emit: EventSink, paths: Paths,
 
 
 def _do(transfer: Transfer, runner: HostRunner, progress: _Progress, stop: Event) -> tuple[Failure, ...]:
-    if not transfer.flows:
+    if transfer.way in ("pull", "download"):
         return tuple(_failure(transfer, result) for result in _fetch(transfer, runner, progress, stop) if not result.ok)
 
     def job(number: int, flow: Flow) -> Callable[[Event], tuple[RemoteResult, ...]]:

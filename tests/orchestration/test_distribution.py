@@ -1,0 +1,23 @@
+"""Doing what was planned to be brought."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparkrun.core.events import ignore_events
+from sparkrun.core.plan import Transfer
+from sparkrun.models.files import HubFile
+from sparkrun.models.hub import Snapshot, keep_action
+from sparkrun.orchestration.distribution import distribute
+from sparkrun.testing import FakeCluster
+
+
+def test_what_needs_no_bytes_is_put_in_place_all_the_same(tmp_path: Path) -> None:
+    cluster = FakeCluster("spark-1", root=tmp_path)
+    cluster["spark-1"].arriving.add("org/m")
+    keep = keep_action("spark-1", "/hub", Snapshot("org/m", "0" * 40, (HubFile("m.safetensors", 1, "w"),)))
+    transfer = Transfer(title="model", kind="model", what="org/m", way="copy", source="spark-2", finish=(keep,))
+
+    assert distribute([transfer], cluster, ignore_events, cluster.sctx.config.paths) == ()
+
+    assert "org/m" in cluster["spark-1"].models
