@@ -6,6 +6,7 @@
 - sparkrun-e2e/engines:serves: its entrypoint is an engine's, `vllm serve`
 - sparkrun-e2e/engines:passes: its entrypoint is a script that runs the words after it
 - sparkrun-e2e/llama:1: a real llama.cpp server, and a small model at MODEL
+- sparkrun-e2e/llama:rpc: llama.cpp's own server and its RPC server, where they were built (``llama_cpp.py``)
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.e2e.bed.archive import Folder, Image, Layer, Link, write_archive
 from tests.e2e.bed.machine import program, require
 from tests.e2e.bed.plan import BedError
 from tests.e2e.bed.rootfs import INTERPRETER, PYTHON, libraries, programs, python_files, python_library
+from tests.e2e.bed.state import LLAMA_CPP
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -39,6 +41,7 @@ GROUPS = "root:x:0:\nvideo:x:44:\nnogroup:x:65534:\n"
 ENTRYPOINT = "opt/nvidia/nvidia_entrypoint.sh"
 ENGINES = "vllm sglang ray rpc-server llama-server trtllm-serve trtllm-llmapi-launch mpirun orted spark tokenary max"
 ENGINE_PROGRAM = f"#!{INTERPRETER} -IS\nfrom tests.e2e.bed.engine.main import main\nmain()\n"
+LLAMA_PROGRAMS = ("llama-server", "rpc-server")
 LLAMA_PROGRAM = f"#!{INTERPRETER} -IS\nimport sys\nfrom sparkrun.embedded.llama_server import main\nsys.exit(main())\n"
 
 Images = tuple[dict[str, Layer], tuple[Image, ...]]
@@ -81,7 +84,17 @@ def llama_images(work: Path) -> Images:
     return layers, (Image("sparkrun-e2e/llama:1", tuple(layers)),)
 
 
-ARCHIVES: dict[str, Callable[[Path], Images]] = {"engines": engine_images, "llama": llama_images}
+def llama_rpc_images(work: Path) -> Images:
+    """llama.cpp as it was built here."""
+    built = [LLAMA_CPP / name for name in LLAMA_PROGRAMS]
+    if missing := [file.name for file in built if not file.exists()]:
+        raise BedError(f"{', '.join(missing)} of llama.cpp were not built: python -m tests.e2e.bed.llama_cpp")
+    programs_of = {f"usr/local/bin/{file.name}": file for file in built}
+    layers = {"base": base_layer(work), "tools": tools_layer(), "bash": programs(["bash"]), "llama": {**programs_of, **libraries(built)}}
+    return layers, (Image("sparkrun-e2e/llama:rpc", tuple(layers)),)
+
+
+ARCHIVES: dict[str, Callable[[Path], Images]] = {"engines": engine_images, "llama": llama_images, "llama-rpc": llama_rpc_images}
 
 
 def base_layer(work: Path) -> Layer:

@@ -16,6 +16,8 @@ FOLDER = Path(__file__).resolve().parents[3] / ".dev/bed"
 """Where a bed keeps its things unless told otherwise: keys, which outlive it, and ``run``, which does not."""
 IMAGES = FOLDER / "images"
 """Archives of images, for all beds."""
+LLAMA_CPP = FOLDER.parent / "llama.cpp"
+"""Programs of llama.cpp that were built here; see ``llama_cpp.py``."""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
