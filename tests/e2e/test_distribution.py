@@ -94,7 +94,7 @@ def part_bytes(host: Host) -> int:
 
 def writes(host: Host) -> bool:
     """Whether something is still taking a stream there."""
-    return host.run("pgrep -x dd || pgrep -x tee").code == 0
+    return host.run("pgrep -x dd || pgrep -x tee || pgrep -f sparkrun-incoming").code == 0
 
 
 def digest(host: Host) -> str:

@@ -130,8 +130,7 @@ def test_a_relay_that_is_killed_keeps_nobody_from_it(bed: Bed, operator: Operato
     wait_for(lambda: parts(killed) > SIZE / 10 or running.poll() is not None, timeout_s=60)
     assert running.poll() is None, running.communicate()[0]
 
-    killed.inside("pkill", "-KILL", "-u", killed.user, "-x", "tee")
-    killed.inside("pkill", "-KILL", "-u", killed.user, "-x", "dd")
+    assert killed.inside("pkill", "-KILL", "-u", killed.user, "-f", "F_SETPIPE_SZ|sparkrun-incoming").code == 0
     out, _ = running.communicate(timeout=120)
 
     assert running.returncode == 0, out
@@ -162,6 +161,24 @@ def test_a_host_that_is_cut_off_in_the_middle_of_a_chain_is_named_and_the_rest_a
     result = operator.run(recipe, bed.hosts)
     assert (digest(lost), digest(last)) == (SHA256, SHA256)
     operator.stop(result["cluster_id"], bed.hosts)
+
+
+def test_a_command_line_that_is_killed_leaves_no_process_on_any_host(bed: Bed, operator: Operator) -> None:
+    bed.load("engines")
+    give_model(bed.hosts[0])
+    for host in bed.hosts:
+        host.fault("slow", "100")
+    running = operator.start("stage", operator.write("vllm"), "-H", names(bed.hosts))
+    wait_for(lambda: parts(bed.hosts[3]) > SIZE / 20 or running.poll() is not None, timeout_s=60)
+    assert running.poll() is None, running.communicate()[0]
+
+    running.kill()
+    running.communicate()
+
+    at_work = "pgrep -f 'F_SETPIPE_SZ|sparkrun-incoming' || pgrep -x ssh || pgrep -x dd"
+    wait_for(lambda: all(host.run(at_work).code != 0 for host in bed.hosts), timeout_s=30)
+    assert parts(bed.hosts[3]) > SIZE / 20, "what has come is for the next run"
+    assert json.loads(operator("status", "--json", "-H", names(bed.hosts)).out)["pending_ops"] == []
 
 
 def test_two_that_lack_the_same_bring_it_once(bed: Bed, operator: Operator, tmp_path: Path) -> None:

@@ -81,11 +81,13 @@ def _section(result: RemoteResult) -> Section:
 
 
 def _ways_from(host: str, facts: Mapping[str, HostFacts], interface: str) -> tuple[str, ...]:
+    """Each host begins with the one after it: sshd turns some away when many come at once (``MaxStartups``)."""
+    names = list(facts)
+    at = names.index(host)
     return tuple(
-        f"{other}\t{kind}\t{address}\t{' '.join(quote(word) for word in between_hosts(seen.user, address, parse_host(other).port))}"
-        for other, seen in facts.items()
-        if other != host
-        for kind, address in addresses_between(facts[host], seen, interface)
+        f"{other}\t{kind}\t{address}\t{' '.join(quote(word) for word in between_hosts(facts[other].user, address, parse_host(other).port))}"
+        for other in (*names[at + 1 :], *names[:at])
+        for kind, address in addresses_between(facts[host], facts[other], interface)
     )
 
 
