@@ -344,3 +344,16 @@ def test_what_is_switched_off_is_not_brought(spark: FakeCluster, tmp_path: Path)
     recipe.write_text(f"{recipe.read_text()}distribution_config: {{models: {{enabled: false}}}}\n")
 
     assert api.plan(given, sctx=spark.sctx).transfers == ()
+
+
+def test_a_dry_run_asks_no_host_that_it_assumes(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 1)
+    here = FakeCluster("localhost", "spark-1", root=tmp_path)
+    here.by_name["spark-1"] = cluster["spark-1"]
+    here["localhost"].gpus = 1
+    here["localhost"].docker.lacks.add(IMAGE)
+
+    plan = api.plan(options(tmp_path, "localhost", "spark-1", overrides=("tensor_parallel=1",)), sctx=here.sctx)
+
+    assert [transfer.hosts for transfer in plan.transfers] == [("localhost",), ("localhost",)]
+    assert here["spark-1"].ran == []

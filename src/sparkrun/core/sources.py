@@ -38,8 +38,9 @@ class Stocks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_at_sources(needs: Sequence[Need], facts: Mapping[str, HostFacts], interface: str, sctx: SparkrunContext) -> Stocks:
-    """Ask all hosts and this machine what they have of it, and which other hosts they reach."""
+    """Ask all hosts and this machine what they have of it, and which other hosts they reach. Hosts that are assumed stay unasked."""
     runner = sctx.runner
+    facts = {host: seen for host, seen in facts.items() if not seen.assumed}
     own = frozenset(host for host in facts if runner.is_local(host))
     items = tuple(dict.fromkeys(need.item for need in needs))
     here = None if own else _this_machine(items, sctx)
