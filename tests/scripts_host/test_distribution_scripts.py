@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import subprocess
@@ -111,6 +112,30 @@ def test_a_host_further_on_than_the_others_goes_back_to_where_the_stream_begins(
 
     assert receive(host, hub, start=2000).returncode == 0
     assert (hub / ".sparkrun-incoming/models--org--m/blobs" / SHA256).read_bytes() == BLOBS[SHA256]
+
+
+def opened_by_others(path: Path) -> bool:
+    """Whether some process has the file open."""
+    found = subprocess.run(["find", *Path("/proc").glob("[0-9]*/fd"), "-lname", str(path)], capture_output=True, text=True, check=False)
+    return bool(found.stdout)
+
+
+def test_a_receiver_that_was_cut_off_writes_nothing_more_once_another_has_taken_over(host: ScratchHost, hub: Path) -> None:
+    entries = (f"{SHA256} 7000 0 1",)
+    old = host.process("hub_receive", HUB=str(hub), REPO="org/m", ENTRIES=entries)
+    part = hub / f".sparkrun-incoming/models--org--m/blobs/{SHA256}.part"
+    assert old.stdin is not None
+    old.stdin.write("weights" * 100)
+    old.stdin.flush()
+    eventually(lambda: opened_by_others(part), "the first receiver")
+
+    assert receive(host, hub, {SHA256: BLOBS[SHA256]}).returncode == 0
+    with contextlib.suppress(BrokenPipeError):
+        old.stdin.write("garbage" * 100)
+        old.stdin.close()
+    old.wait(15)
+
+    assert (hub / f".sparkrun-incoming/models--org--m/blobs/{SHA256}").read_bytes() == BLOBS[SHA256]
 
 
 @pytest.mark.parametrize("name", [SHA256, GIT_SHA1])

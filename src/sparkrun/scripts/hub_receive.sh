@@ -74,6 +74,7 @@ main() {
   for entry in "${ENTRIES[@]}"; do
     [[ ${entry%% *} =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || refuse 2 bad_parameter "'${entry%% *}' is no name of a blob"
   done
+  end_others
   if find_tool python3 && "$REPLY" -I -S -c 'import hashlib' 2>/dev/null; then
     take_all "$REPLY"
   else
@@ -83,6 +84,22 @@ main() {
   ((${#DAMAGED[@]} == 0)) || refuse 16 damaged "${#DAMAGED[@]} files of $REPO came damaged to $HOSTNAME, such as ${DAMAGED[0]}" \
     "run this again; when it happens again, look at the copy that it came from: sparkrun model-cache verify $REPO"
   end_section
+}
+
+# Who took these files in an earlier attempt may still wait for a stream that was cut off, and would go on writing when the network is back:
+# into what has been checked by then.
+end_others() {
+  local pid path entry
+  local -A own=()
+  for entry in "${ENTRIES[@]}"; do
+    [[ $entry != *' 1' ]] || own[$GROWING/blobs/${entry%% *}.part]=1
+  done
+  while IFS=$'\t' read -r pid path; do
+    pid=${pid#/proc/}
+    pid=${pid%/fd}
+    [[ -n ${own[$path]:-} ]] && kill -KILL "$pid" 2>/dev/null || continue
+    while alive "$pid"; do nap 0.02; done
+  done < <(find /proc/[0-9]*/fd -maxdepth 1 -lname "$GROWING/blobs/*.part" -printf '%h\t%l\n' 2>/dev/null)
 }
 
 # PYTHON
