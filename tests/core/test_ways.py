@@ -99,6 +99,7 @@ def test_what_a_host_has_is_handed_on_from_it_in_one_chain() -> None:
 
     assert (transfer.title, transfer.source) == (f"image {IMAGE} from a to b > c (save | load, 4.2 GB)", "a")
     assert (path_of(transfer), transfer.why) == ([("a", "b", "c")], "a has it; handed on over the fabric")
+    assert transfer.account == "a has it; handed on over the fabric; 4.2 GB to each"
     assert [(action.host, action.call.name) for action in transfer.flows[0].actions] == [("b", "docker_load"), ("c", "docker_load")]
 
 
@@ -289,6 +290,7 @@ def test_a_transfer_goes_on_where_an_earlier_one_broke_off() -> None:
     transfer = only(bring([need("b", "model")], facts, found))
 
     assert (transfer.size_bytes, transfer.bytes_by_host) == (3 * GB, {"b": 3 * GB})
+    assert transfer.account == "a has it; handed on over the fabric; 3.0 GB to b"
     assert f"skip={5 * GB} count={3 * GB}" in transfer.flows[0].feed
 
 
@@ -373,6 +375,7 @@ def test_the_time_is_told_from_the_slowest_of_link_and_cipher(gbps: float, secon
     transfer = only(bring([need("b")], list(facts.values()), found))
 
     assert transfer.estimate_s == pytest.approx(seconds)
+    assert transfer.account.endswith(f"; 4.2 GB to b; about {round(seconds)} s")
 
 
 def test_a_name_that_may_mean_a_newer_image_is_looked_up_once_before_anything_is_handed_on() -> None:

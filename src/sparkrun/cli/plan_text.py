@@ -74,7 +74,7 @@ def _preparing_lines(plan: LaunchPlan) -> Iterator[str]:
     for number, build in enumerate(plan.builds, start=1):
         yield f"Build {number}/{len(plan.builds)}: {build.title}; why: {build.why}"
     for number, transfer in enumerate(plan.transfers, start=1):
-        yield f"Transfer {number}/{len(plan.transfers)}: {transfer.title}"
+        yield f"Transfer {number}/{len(plan.transfers)}: {transfer.title}" + (f"; {transfer.account}" if transfer.account else "")
     if plan.tuning and plan.tuning.copies:
         yield f"Tuning: {len(plan.tuning.copies)} configs of @{plan.tuning.registry} to {plan.tuning.folder}"
     for stage in plan.tuning.sends if plan.tuning else ():

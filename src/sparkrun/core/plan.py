@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from sparkrun.core.limits import MemoryVerdict
 from sparkrun.core.remote import ScriptCall
 from sparkrun.core.routes import Link
+from sparkrun.utils.text import size_text
 
 PLAN_SCHEMA = "sparkrun.plan/1"
 S = TypeVar("S", bound="Stage")
@@ -198,6 +199,12 @@ class Transfer(Stage, frozen=True, kw_only=True):
     finish: tuple[HostAction, ...] = ()
 
     @property
+    def account(self) -> str:
+        """Why this way, how much each host still lacks, and about how long it takes; empty where there is nothing to say."""
+        parts = (self.why, _lacking_text(self.bytes_by_host), _time_text(self.estimate_s))
+        return "; ".join(part for part in parts if part)
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """Who gets it."""
         in_flows = (action for flow in self.flows for action in flow.actions)
@@ -230,6 +237,19 @@ class TuningPlan(msgspec.Struct, frozen=True, kw_only=True):
     def work(self) -> bool:
         """Whether there is anything to do."""
         return bool(self.copies or self.adopts or self.drops or self.sends)
+
+
+def _lacking_text(bytes_by_host: Mapping[str, int]) -> str:
+    sizes = set(bytes_by_host.values())
+    if len(bytes_by_host) > 1 and len(sizes) == 1:
+        return f"{size_text(sizes.pop())} to each"
+    return ", ".join(f"{size_text(size)} to {host}" for host, size in bytes_by_host.items())
+
+
+def _time_text(seconds: float | None) -> str:
+    if seconds is None or seconds < 1:
+        return ""
+    return f"about {round(seconds / 60)} min" if seconds >= 120 else f"about {round(seconds)} s"
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,20 +53,13 @@ def distribute(transfers: Sequence[Transfer], runner: HostRunner, emit: EventSin
     """Do all of it; what has arrived as a whole stays, whatever became of the rest. Returns what failed, raises nothing for it."""
     for number, transfer in enumerate(transfers, start=1):
         emit(Step(number, len(transfers), transfer.title))
-        if transfer.why:
-            emit(Note(f"{transfer.kind} {transfer.what}: {transfer.why}{_estimate(transfer)}"))
+        if transfer.account:
+            emit(Note(f"{transfer.kind} {transfer.what}: {transfer.account}"))
 
     def job(transfer: Transfer) -> Callable[[Event], tuple[Failure, ...]]:
         return lambda stop: _told(transfer, runner, emit, paths, stop)
 
     return tuple(failure for failures in run_together([job(transfer) for transfer in transfers]) for failure in failures)
-
-
-def _estimate(transfer: Transfer) -> str:
-    if transfer.estimate_s is None or transfer.estimate_s < 1:
-        return ""
-    minutes, seconds = divmod(round(transfer.estimate_s), 60)
-    return f"; about {minutes} min" if minutes >= 2 else f"; about {60 * minutes + seconds} s"
 
 
 def _told(transfer: Transfer, runner: HostRunner, emit: EventSink, paths: Paths, stop: Event) -> tuple[Failure, ...]:
