@@ -154,14 +154,13 @@ def _from_host(transfer: Transfer, sinks: dict[str, ScriptCall], feed: str, carr
 
 
 def _branch_call(branch: Branch, sinks: dict[str, ScriptCall], idle_s: float) -> ScriptCall:
-    if not branch.links:
-        return sinks[branch.first]
+    """A single host gets a relay as well: it gives up when nothing comes any more, whoever was to send it."""
     return relay_call(branch.first, [(host, sinks[host]) for host in branch.hosts], branch.links, idle_s=idle_s)
 
 
 def _of_branch(branch: Branch, sinks: dict[str, ScriptCall], result: RemoteResult) -> tuple[RemoteResult, ...]:
-    if not branch.links:
-        return (result,)
+    if not result.ok and not result.stdout:
+        return tuple(msgspec.structs.replace(result, host=host) for host in branch.hosts)
     heard: Heard = listen_to(branch.hosts)
     for line in result.stdout.splitlines():
         heard.take(line)

@@ -44,11 +44,6 @@ main() {
   trap end_group EXIT
   NAME=${HOSTS[0]}
   OWN='' OWN_FD='' NEXT='' NEXT_FD='' FEEDER=''
-  # The last host of a chain has nobody to hand anything on to.
-  if ((${#HOSTS[@]} == 1)) && [[ -z $FEED ]]; then
-    take <&0
-    return 0
-  fi
   open_own
   open_next
   begin_copy
