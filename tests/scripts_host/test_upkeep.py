@@ -137,3 +137,23 @@ def test_a_cache_that_cannot_be_noted_is_no_reason_not_to_launch(dock: DockerHos
     upkeep = Upkeep(hub="/nowhere", model_folder="models--org--m", runtime_cache="/nowhere/x", runtime_caches="/nowhere", max_age_days=30)
 
     assert dock.started(rank_of(upkeep=upkeep)).text("GATE") == "open"
+
+
+def test_a_host_whose_accelerator_shares_its_memory_lets_go_of_files_before_a_launch(host: ScratchHost, dock: DockerHost) -> None:
+    switch = host.root / "drop_caches"
+    switch.touch()
+    host.program("sync", f"echo synced >{host.root}/synced")
+
+    dock.started(rank_of(upkeep=Upkeep(drop_caches=str(switch))))
+
+    eventually(lambda: switch.read_text() == "3\n", "the word to the kernel")
+    assert (host.root / "synced").exists()
+
+
+def test_a_user_who_may_not_do_that_asks_sudo_and_is_not_stopped_by_a_no(host: ScratchHost, dock: DockerHost) -> None:
+    host.program("sync", ":")
+    host.program("sudo", f'echo "$*" >{host.root}/asked; exit 1')
+
+    dock.started(rank_of(upkeep=Upkeep(drop_caches="/nowhere/drop_caches")))
+
+    eventually(lambda: (host.root / "asked").exists() and (host.root / "asked").read_text() == "-n tee /nowhere/drop_caches\n", "sudo")

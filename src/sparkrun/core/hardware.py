@@ -16,6 +16,8 @@ ASSUMED = "assumed"
 
 _BRAND_WORDS = frozenset({"nvidia", "tesla", "rtx", "amd", "instinct", "radeon", "intel", "habana"})
 _VENDOR_TAGS = {"nvidia": "cuda", "amd": "rocm", "intel": "hpu", "apple": "metal"}
+UNIFIED = "unified-memory"
+"""The tag of an accelerator that shares its memory with the processor."""
 _UNIFIED_MODELS = frozenset({"gb10", "thor", "orin", "mi300a"})
 _NVLINK_WORDS = frozenset(
     {"sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "nvl", "hbm3", "hbm3e", "h200", "b200", "b300", "gb200", "gb300", "gh200"}
@@ -151,7 +153,7 @@ def known_capabilities(vendor: str, model: str, *, unified: bool = False) -> tup
     """The tags that follow from vendor and model: ``cuda``, ``rocm``, ``hpu``, ``metal``, ``unified-memory``, ``nvlink``."""
     tags = [_VENDOR_TAGS[vendor]] if vendor in _VENDOR_TAGS else []
     if unified or vendor == "apple" or model in _UNIFIED_MODELS:
-        tags.append("unified-memory")
+        tags.append(UNIFIED)
     if vendor == "nvidia" and _NVLINK_WORDS & set(model.split("-")):
         tags.append("nvlink")
     return tuple(tags)

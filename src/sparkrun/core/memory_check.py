@@ -9,7 +9,7 @@ import msgspec
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.effective import EffectiveConfig
 from sparkrun.core.facts import HostFacts, ModelFacts
-from sparkrun.core.hardware import HostHardware
+from sparkrun.core.hardware import UNIFIED, HostHardware
 from sparkrun.core.limits import (
     Cap,
     Fit,
@@ -32,8 +32,6 @@ from sparkrun.models.vram.find import ModelQuestion, find_model
 from sparkrun.models.vram.weights import GIB
 from sparkrun.platforms import resolve_platform
 from sparkrun.runtimes.memory_wish import memory_share, memory_wish
-
-_UNIFIED = "unified-memory"
 
 
 class MemoryCase(msgspec.Struct, frozen=True):
@@ -183,7 +181,7 @@ def _host_memory(case: MemoryCase, placement: Placement, estimate: MemoryEstimat
     for host in placement.hosts:
         available = case.facts[host].memory_available_bytes
         hardware, ranks = case.hardware[host], len(placement.on(host))
-        if available is None or case.facts[host].assumed or (hardware.accelerators and not hardware.has(_UNIFIED)):
+        if available is None or case.facts[host].assumed or (hardware.accelerators and not hardware.has(UNIFIED)):
             continue
         if (need := _rank_need(case, host, estimate)) is not None:
             yield HostMemory(host=host, need_gib=need[0] * ranks, available_gib=available / GIB, why=need[1])

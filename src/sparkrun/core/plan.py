@@ -39,6 +39,8 @@ class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
     """The rank's own compile cache, and the folder of all of them, from which goes what was unused for so many days; 0 is never."""
     runtime_caches: str = ""
     max_age_days: float = 0
+    drop_caches: str = ""
+    """The kernel's switch that lets go of memory which holds files, for an accelerator that shares it; empty: it is left alone."""
 
 
 class RankPlan(msgspec.Struct, frozen=True, kw_only=True):

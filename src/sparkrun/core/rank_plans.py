@@ -9,7 +9,7 @@ import msgspec
 
 from sparkrun.core.decisions import Decided, user_env
 from sparkrun.core.facts import HostFacts
-from sparkrun.core.hardware import DEVICE_ACCESS, HostHardware
+from sparkrun.core.hardware import DEVICE_ACCESS, UNIFIED, HostHardware
 from sparkrun.core.plan import Mount, RankPlan, Upkeep
 from sparkrun.core.secret_names import split_secrets
 from sparkrun.models.files import repo_folder
@@ -24,6 +24,10 @@ HF_CACHE = "~/.cache/huggingface"
 """Where a host keeps models when it does not say otherwise."""
 SPARKRUN_CACHE = "~/.cache/sparkrun"
 """Where it keeps everything else."""
+
+
+DROP_CACHES = "/proc/sys/vm/drop_caches"
+"""Where the kernel is told to let go of what it keeps of files (proc_sys_vm(5))."""
 
 
 def plan_ranks(decided: Decided) -> tuple[RankPlan, ...]:
@@ -204,9 +208,11 @@ def _cache_settings(decided: Decided) -> CacheSettings:
 def _upkeep(decided: Decided, facts: HostFacts, cache: RuntimeCache | None) -> Upkeep:
     model = decided.request.model
     folder = repo_folder(model.repo) if model.repo and facts.hf_hub else ""
+    switch = DROP_CACHES if UNIFIED in facts.believed_hardware.capabilities else ""
     if cache is None:
-        return Upkeep(hub=facts.hf_hub, model_folder=folder)
+        return Upkeep(hub=facts.hf_hub, model_folder=folder, drop_caches=switch)
     return Upkeep(
+        drop_caches=switch,
         hub=facts.hf_hub,
         model_folder=folder,
         runtime_cache=cache.host_dir,

@@ -149,6 +149,7 @@ def upkeep_params(rank: RankPlan) -> dict[str, str]:
         "RUNTIME_CACHE": upkeep.runtime_cache,
         "RUNTIME_CACHES": upkeep.runtime_caches,
         "PRUNE_MINUTES": str(round(upkeep.max_age_days * 24 * 60)),
+        "DROP_CACHES": upkeep.drop_caches,
     }
 
 

@@ -25,7 +25,7 @@ _LOCAL = ("common", "workload")
 _DOCKER = ("common", "docker")
 _HUB = ("common", "hub")
 _PLACE = ("common", "hub_place")
-_UPKEEP = ("HUB", "MODEL_FOLDER", "RUNTIME_CACHE", "RUNTIME_CACHES", "PRUNE_MINUTES")
+_UPKEEP = ("HUB", "MODEL_FOLDER", "RUNTIME_CACHE", "RUNTIME_CACHES", "PRUNE_MINUTES", "DROP_CACHES")
 _WAIT = (*_HTTP, "docker", "watch")
 SCRIPTS: dict[str, ScriptSpec] = {
     "observe": ScriptSpec(

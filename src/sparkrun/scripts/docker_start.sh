@@ -16,7 +16,7 @@
 #   DEAD              array of names of containers of earlier launches, which are removed unless they live
 #   CREATE            array of sources to make as folders where they are missing
 #   CHECKED           array of sources that must not lead into this host's own folders
-#   HUB MODEL_FOLDER RUNTIME_CACHE RUNTIME_CACHES PRUNE_MINUTES
+#   HUB MODEL_FOLDER RUNTIME_CACHE RUNTIME_CACHES PRUNE_MINUTES DROP_CACHES
 #                     what is noted of the caches, and cleared away from them, beside the launch (see upkeep.sh)
 #   CACHE             sparkrun cache folder (default: this host's own)
 #

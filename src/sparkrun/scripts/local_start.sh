@@ -15,7 +15,7 @@
 #                   other places than <cache>/local/logs and <cache>/local/pids
 #   ALLOCATIONS     JSON, kept as base64
 #   LABELS          JSON
-#   HUB MODEL_FOLDER RUNTIME_CACHE RUNTIME_CACHES PRUNE_MINUTES
+#   HUB MODEL_FOLDER RUNTIME_CACHE RUNTIME_CACHES PRUNE_MINUTES DROP_CACHES
 #                   what is noted of the caches beside the launch (see upkeep.sh)
 #   CACHE           sparkrun cache folder (default: this host's own)
 #   WAIT_EARLY_S    watch that long whether the engine dies at once (default 0)

@@ -1,12 +1,13 @@
 # What a launch notes of the caches that it uses, and what of the runtime cache it clears away: beside the launch, which waits for none of it.
 #
-# Reads HUB and MODEL_FOLDER (a model of the hub's cache), RUNTIME_CACHE (this launch's entry), RUNTIME_CACHES (the folder of all entries) and
-# PRUNE_MINUTES; each may be empty. An entry is a folder with a file .sparkrun-last-used, whose time is that of its last launch.
+# Reads HUB and MODEL_FOLDER (a model of the hub's cache), RUNTIME_CACHE (this launch's entry), RUNTIME_CACHES (the folder of all entries),
+# PRUNE_MINUTES and DROP_CACHES (the kernel's switch, /proc/sys/vm/drop_caches: files that were read leave the memory first); each may be empty. An entry is a folder with a file .sparkrun-last-used, whose time is that of its last launch.
 
 LAST_USED=.sparkrun-last-used
 
 upkeep() {
   local place
+  [[ -z $DROP_CACHES ]] || drop_page_cache || :
   for place in HUB RUNTIME_CACHE RUNTIME_CACHES; do
     expand_home "${!place}"
     printf -v "$place" '%s' "${REPLY%/}"
@@ -16,6 +17,16 @@ upkeep() {
   [[ $PRUNE_MINUTES =~ ^[1-9][0-9]{0,9}$ && -d $RUNTIME_CACHES ]] || return 0
   rm -rf -- "$RUNTIME_CACHES"/.removing.*
   while IFS= read -r -d '' REPLY; do remove_entry "$REPLY" || :; done < <(stale_entries)
+}
+
+# An accelerator that shares the memory with the processor finds free what files do not hold. Root may do it, or a user whom sudo lets write
+# there without a password; nobody else, and that is no failure.
+drop_page_cache() {
+  if [[ -w $DROP_CACHES ]]; then
+    timeout -k 1 60 sync && echo 3 >"$DROP_CACHES"
+  elif find_tool sudo; then
+    timeout -k 1 60 sync && echo 3 | timeout -k 1 10 "$REPLY" -n tee "$DROP_CACHES" >/dev/null
+  fi
 }
 
 note_model_use() {
