@@ -13,7 +13,7 @@ from sparkrun.core.errors import HostUnreachableError, LaunchFailedError, Sparkr
 from sparkrun.core.events import Warn
 from sparkrun.core.facts import HostFacts, ModelFacts
 from sparkrun.core.item_view import REGISTRY, Attempt, Rules
-from sparkrun.core.needs import Need, find_needs
+from sparkrun.core.needs import find_needs
 from sparkrun.core.plan import LaunchPlan, Transfer
 from sparkrun.core.planner import make_plan
 from sparkrun.core.request import Request
@@ -35,33 +35,27 @@ T = TypeVar("T")
 
 def plan_launch(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunContext, failed: Failed | None = None) -> LaunchPlan:
     """The launch, and before it what hosts lack. Where they lack nothing, nobody is asked anything more."""
-    plan = make_plan(request, facts, sctx)
-    plan = msgspec.structs.replace(plan, notes=(*plan.notes, *_notes(plan)), warnings=(*plan.warnings, *_unequal(plan, facts)))
+    plan = _planned(request, facts, sctx)
     needs = find_needs(plan, request, facts_after_builds(plan, facts))
     if not needs:
         return plan
-    images = {rank.host: rank.image for rank in plan.ranks if rank.image}
-    found, stocks, token = plan_needs(needs, facts, rules_of(request, images, plan.head.host, sctx, failed or {}), request, sctx)
-    after = facts_after(found.transfers, facts, stocks)
-    if after is not facts:
-        told = make_plan(request, after, sctx)
-        plan = msgspec.structs.replace(told, notes=(*told.notes, *_notes(told)))
-    secret = {token} if token else set[str]()
-    return msgspec.structs.replace(
-        plan, transfers=found.transfers, gaps=(*plan.gaps, *found.gaps), secret_values=tuple(sorted({*plan.secret_values, *secret}))
-    )
-
-
-def plan_needs(
-    needs: Sequence[Need], facts: Mapping[str, HostFacts], rules: Rules, request: Request, sctx: SparkrunContext
-) -> tuple[Distribution, Stocks, str]:
-    """Look at who has what hosts lack, and decide how it comes to them."""
     interface = request.cluster.transfer_interface if request.cluster else "auto"
     stocks = look_at_sources(needs, facts, interface, sctx)
-    return plan_distribution(needs, facts, stocks, rules), stocks, rules.token
+    rules = rules_of(request, plan, sctx, failed or {})
+    found = plan_distribution(needs, facts, stocks, rules)
+    after = facts_after(found.transfers, facts, stocks)
+    if after is not facts:
+        plan = _planned(request, after, sctx)
+    secrets = {*plan.secret_values, *filter(None, [rules.token])}
+    return msgspec.structs.replace(plan, transfers=found.transfers, gaps=(*plan.gaps, *found.gaps), secret_values=tuple(sorted(secrets)))
 
 
-def rules_of(request: Request, images: Mapping[str, str], head: str, sctx: SparkrunContext, failed: Failed) -> Rules:
+def _planned(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunContext) -> LaunchPlan:
+    plan = make_plan(request, facts, sctx)
+    return msgspec.structs.replace(plan, notes=(*plan.notes, *_notes(plan)), warnings=(*plan.warnings, *_unequal(plan, facts)))
+
+
+def rules_of(request: Request, plan: LaunchPlan, sctx: SparkrunContext, failed: Failed) -> Rules:
     """What the command line, the cluster and the configuration say of transfers."""
     env, cluster = sctx.config.env, request.cluster
     settings = cluster.distribution.get("model") if cluster else None
@@ -72,8 +66,8 @@ def rules_of(request: Request, images: Mapping[str, str], head: str, sctx: Spark
     return Rules(
         mode=request.options.transfer_mode or (cluster.transfer_mode if cluster else "auto"),
         offline=sctx.offline,
-        head=head,
-        image_for=images,
+        head=plan.head.host,
+        image_for={rank.host: rank.image for rank in plan.ranks if rank.image},
         token=next((env[name] for name in TOKEN_VARIABLES if env.get(name)), ""),
         endpoint=request.cluster_env.get("HF_ENDPOINT") or env.get("HF_ENDPOINT", ""),
         streams=max(1, int(streams)) if isinstance(streams, int | float) else STREAMS_PER_HOST,
