@@ -443,6 +443,12 @@ def test_a_download_in_which_nothing_moves_is_given_up(host: ScratchHost, hub: P
     assert (ran.returncode, ran.answers.text("REASON")) == (24, "stalled"), ran
 
 
+def test_a_download_that_says_much_is_not_taken_for_one_that_stands_still(host: ScratchHost, hub: Path) -> None:
+    host.program("hf", f"{HF}\nfor n in {{1..2000}}; do echo warning $n >&2; done")
+
+    assert download(host, hub, IDLE_S="60").returncode == 0
+
+
 def test_without_a_program_the_way_out_is_told(host: ScratchHost, hub: Path) -> None:
     ran = download(host, hub)
 

@@ -92,14 +92,14 @@ fetch() {
 
 # Until the program closes its stderr; keeps the last line of it that says something.
 follow() {
-  local line part='' status ticks=0 still=0
+  local line part='' status ticks=0 moved=$SECONDS
   LAST='' HERE_BYTES=
   while :; do
     status=0
     IFS= read -r -t 0.5 -u "$SAID_FD" line || status=$?
     if ((++ticks % 4 == 0)); then
-      tell_progress && still=0 || ((still += 2))
-      ((still < ${IDLE_S:-120})) || refuse 24 stalled "nothing of $REPO has come to $HOSTNAME for ${IDLE_S:-120} s" "run this again: it goes on with the next file"
+      ! tell_progress || moved=$SECONDS
+      ((SECONDS - moved < ${IDLE_S:-120})) || refuse 24 stalled "nothing of $REPO has come to $HOSTNAME for ${IDLE_S:-120} s" "run this again: it goes on with the next file"
     fi
     ! session_gone || refuse 10 cancelled "nobody waits for the model any more"
     if ((status > 128)); then
