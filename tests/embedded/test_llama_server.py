@@ -199,8 +199,10 @@ def test_a_broken_model_ends_the_process_with_the_reason(gguf: Path) -> None:
 
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert f"error: llama.cpp could not start with {gguf}" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("  hint: ")
+    *log, error, hint = done.stderr.splitlines()
+    assert any("failed to load model" in line for line in log)
+    assert error.startswith(f"error: llama.cpp could not start with {gguf}")
+    assert hint.startswith("  hint: ")
 
 
 @needs_engine

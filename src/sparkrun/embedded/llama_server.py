@@ -32,6 +32,7 @@ DEFAULT_PARALLEL = -1
 GGUF_MAGIC = b"GGUF"
 STOP_GRACE_S = 2.0
 KILL_GRACE_S = 1.0
+LOG_GRACE_S = 2
 POLL_S = 0.01
 # linux/prctl.h
 PR_SET_PDEATHSIG = 1
@@ -55,7 +56,9 @@ class ServePlan(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs until a signal ends it. 0: stopped as asked; 1: failed; 2: wrong usage; 128+n: the engine was ended by signal n."""
-    return _reported(lambda: _run(sys.argv[1:] if argv is None else argv, os.environ))
+    code, report = _outcome(lambda: _run(sys.argv[1:] if argv is None else argv, os.environ))
+    sys.stderr.write(report)
+    return code
 
 
 def plan_serving(parsed: ParsedArgs) -> ServePlan:
@@ -186,29 +189,53 @@ def _supervise(engine: Callable[[], int]) -> int:
     """Runs the engine in a child and waits for its end or for a signal."""
     sys.stdout.flush()
     parent = os.getpid()
+    report, report_end = os.pipe()
     child = os.fork()
     if child == 0:
-        _become_engine(parent, engine)
+        _become_engine(parent, engine, report_end)
+    os.close(report_end)
     while True:
         signum = signal.sigwait(WATCHED)
         if signum in STOP_SIGNALS:
             return _stop(child, signum)
         status = _reap(child)
         if status is not None:
-            return _exit_code(status)
+            return _told(report) or _exit_code(status)
 
 
-def _become_engine(parent: int, engine: Callable[[], int]) -> None:
-    """The child's life. Never returns: the engine's threads may be busy, so the interpreter is not wound down."""
+def _become_engine(parent: int, engine: Callable[[], int], report_end: int) -> None:
+    """The child's life. Never returns: the engine's threads may be busy, so the interpreter is not wound down.
+
+    llama.cpp writes its log in a thread of its own, so an error is told by the parent, after the last line of that log.
+    """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Ctrl-C reaches the whole group; the parent ends the child.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
     _die_with(parent)
-    code = _reported(engine)
+    code, report = _outcome(engine)
     sys.stdout.flush()
-    os._exit(code)
+    if report:
+        os.write(report_end, bytes([code]) + report.encode())
+    _exit_logged(code)
+
+
+def _exit_logged(code: int) -> None:
+    """End with exit(3), which lets llama.cpp write what is left of its log; a device that hangs in it is given up."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(LOG_GRACE_S)
+    ctypes.CDLL(None).exit(code)
+
+
+def _told(report: int) -> int | None:
+    """Tells what the child reported of its end, if it did: the code to exit with."""
+    with open(report, "rb") as file:
+        told = file.read()
+    if not told:
+        return None
+    sys.stderr.write(told[1:].decode())
+    return told[0]
 
 
 def _die_with(parent: int) -> None:
@@ -255,20 +282,19 @@ def _exit_code(status: int) -> int:
     return 128 + signum
 
 
-def _reported(work: Callable[[], int]) -> int:
-    """Top of both processes: every failure becomes two lines and an exit code."""
+def _outcome(work: Callable[[], int]) -> tuple[int, str]:
+    """Top of both processes: the exit code, and for a failure the two lines that tell it."""
     try:
-        return work()
+        return work(), ""
     except BrokenPipeError:
         # Whoever read our output has gone; Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return FAILED, ""
     except LauncherError as error:
         message, hint, code = str(error), error.hint, error.exit_code
     except Exception as error:  # noqa: BLE001  the top of a program
         message, hint, code = f"{type(error).__name__}: {error}", "this is a fault of the embedded server, please report it", FAILED
-    print(f"error: {message}\n  hint: {hint}", file=sys.stderr)
-    return code
+    return code, f"error: {message}\n  hint: {hint}\n"
 
 
 def _import_engine() -> Any:
