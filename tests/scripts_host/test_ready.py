@@ -251,6 +251,13 @@ def test_the_reply_may_come_in_any_lawful_shape(host: ScratchHost, engine: FakeE
     assert engine.count(CHAT) == 1
 
 
+def test_a_reply_that_takes_longer_to_read_than_one_look_loses_nothing(host: ScratchHost, engine: FakeEngine) -> None:
+    engine.on("GET /v1/models", chunked('{"data":[{"comment":"' + "x" * 300_000 + '","id":"large"}]}'))
+
+    assert why(ready(host, engine, SERVED_MODEL="")) == ("1", None)
+    assert engine.bodies(CHAT)[0]["model"] == "large"
+
+
 @pytest.mark.parametrize(
     "reply",
     [

@@ -123,10 +123,11 @@ http_line() {
 }
 
 # COUNT: exactly that many bytes in DATA. 1: the stream ended before; 2: not before the deadline.
+# Not with -N: bash reads ahead for it, and forgets what it has when TICK_S ends amid that.
 http_bytes() {
   local part
   DATA=
-  while http_read -N "$(($1 - ${#DATA}))"; do
+  while http_read -d "" -n "$(($1 - ${#DATA}))"; do
     DATA+=$part
     ((${#DATA} < $1)) || return 0
   done
