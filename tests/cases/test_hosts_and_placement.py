@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cases.conftest import Said
+from tests.pace import slowness
 
 Cli = Callable[..., Said]
 VLLM = "model: org/m\nruntime: vllm\ncontainer: e/v:1\n"
@@ -50,7 +51,7 @@ def test_p8_a_dry_run_of_unroutable_hosts_is_instant(plan: Cli) -> None:
     said = plan(VLLM, "--tp", "2", hosts="203.0.113.1,203.0.113.2")
     assert said.code == 0
     assert said.plan["assumed_hosts"] == ["203.0.113.1", "203.0.113.2"]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 5 * slowness()
 
 
 def test_p11_without_parallelism_one_host_is_used(plan: Cli) -> None:

@@ -15,7 +15,8 @@ import pytest
 from tests.e2e.bed import Bed, Host
 from tests.e2e.bed.containers import ENGINES
 from tests.e2e.conftest import wait_for
-from tests.e2e.users import User, containers, engine_runs, new_user, slowness
+from tests.e2e.users import User, containers, engine_runs, new_user
+from tests.pace import slowness
 
 pytestmark = pytest.mark.e2e
 pytest_plugins = ["tests.e2e.bed.fixtures", "tests.e2e.users"]

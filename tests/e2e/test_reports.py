@@ -9,7 +9,8 @@ import pytest
 
 from tests.e2e.bed import Bed, Host, Options
 from tests.e2e.conftest import wait_for
-from tests.e2e.users import SLOW, User, containers, slowness
+from tests.e2e.users import User, containers
+from tests.pace import SLOW, slowness
 
 pytestmark = [pytest.mark.e2e, pytest.mark.parametrize("bed", [Options(count=4)], indirect=True, ids=["bed"])]
 pytest_plugins = ["tests.e2e.bed.fixtures", "tests.e2e.users"]

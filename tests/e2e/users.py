@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -16,10 +15,7 @@ import pytest
 from tests.e2e.bed import Bed, Host
 from tests.e2e.conftest import Ended, wait_for
 from tests.e2e.launching import Operator, names, put_model
-
-SLOW = 2.0 if (os.cpu_count() or 1) <= 2 else 1.0
-"""Two cores carry the hosts, their docker and us: what takes a second there takes two here. More when others compute beside us."""
-
+from tests.pace import slowness
 
 OWN_PROGRAM = (str(Path(__file__).resolve().parents[2]), sys.prefix, sys.base_prefix)
 """What a host has to see of this machine so that a command can be typed there."""
@@ -159,8 +155,3 @@ def user(bed: Bed, tmp_path: Path) -> User:
 def new_user(bed: Bed, home: Path) -> User:
     home.mkdir()
     return User(home, bed)
-
-
-def slowness() -> float:
-    """How much longer things take on this machine now than on hosts of their own."""
-    return max(SLOW, 1.5 * os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -21,7 +21,7 @@ TOOLS = (
     "bash base64 cat chmod dd df du env find flock head ln ls mkdir mv nproc readlink rm setsid sha1sum sha256sum sleep sort stat sync "
     "tail tee timeout touch truncate wc"
 ).split()
-PATIENCE_S = 15.0
+PATIENCE_S = 30.0
 """How long a test waits for what must happen; reaching it is a failure."""
 
 

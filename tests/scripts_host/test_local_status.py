@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.pace import slowness
 from tests.scripts_host.fake_engine import FakeEngine, answer, never, silent
 from tests.scripts_host.scratch_host import ScratchHost, end_process, eventually, is_alive, session_members
 
@@ -170,7 +171,7 @@ def test_servers_that_do_not_answer_delay_no_other(host: ScratchHost, engine: Fa
     ran = host.run("local_status")
 
     assert [section.number("HEALTH") for section in ran.answers.sections("WORKLOAD")] == [0, 0, 0]
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 2.5 * slowness()
 
 
 def test_a_server_that_says_nothing_has_no_health(host: ScratchHost, engine: FakeEngine) -> None:

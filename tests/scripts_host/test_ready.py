@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.pace import slowness
 from tests.scripts_host.fake_engine import FakeEngine, answer, chunked, event, never, raw, reset, silent, then_never
 from tests.scripts_host.scratch_host import Ran, Running, ScratchHost, end_process, eventually, is_alive, session_members
 
@@ -338,7 +339,7 @@ def test_a_port_that_takes_no_connection_ends_the_port_stage_in_time(host: Scrat
         ran = host.run("ready", PORT=str(full.getsockname()[1]), PORT_TIMEOUT_S="0.5", INFERENCE="none", HEALTH_TIMEOUT_S="1")
 
         assert why(ran) == ("0", "port_timeout")
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 3 * slowness()
         for client in waiting:
             client.close()
 
@@ -351,7 +352,7 @@ def test_an_engine_that_never_gets_healthy_ends_the_health_stage_in_time(host: S
     ran = ready(host, engine, HEALTH_TIMEOUT_S="0.4")
 
     assert why(ran) == ("0", "health_timeout")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 3 * slowness()
 
 
 def test_a_health_path_that_the_server_refuses_for_good_ends_it(host: ScratchHost, engine: FakeEngine) -> None:
@@ -374,7 +375,7 @@ def test_a_first_token_that_never_comes_ends_the_inference_stage_in_time(host: S
     ran = ready(host, engine, INFERENCE_TIMEOUT_S="0.4")
 
     assert why(ran) == ("0", "inference_timeout")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 3 * slowness()
 
 
 def test_a_stream_that_drips_without_a_token_ends_in_time(host: ScratchHost, engine: FakeEngine) -> None:
@@ -393,7 +394,7 @@ def test_a_wish_to_come_back_later_does_not_stretch_the_stage(host: ScratchHost,
     began = time.monotonic()
 
     assert why(ready(host, engine, INFERENCE_TIMEOUT_S="0.5")) == ("0", "inference_timeout")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 3 * slowness()
 
 
 # --- the engine's death -----------------------------------------------------------------------------------------------------------------
@@ -405,7 +406,7 @@ def told_at_once(host: ScratchHost, running: Running, victim: int) -> None:
 
     ran = running.result()
 
-    assert time.monotonic() - began < AT_ONCE_S
+    assert time.monotonic() - began < AT_ONCE_S * slowness()
     assert (ran.returncode, why(ran), ran.section("READY").text("EXIT_CODE")) == (1, ("0", "died"), "137")
 
 
@@ -511,7 +512,7 @@ def test_a_container_that_ends_is_told_with_its_exit_code(host: ScratchHost, eng
     (host.home / "state").write_text("id1 t1 false 137 true\n")
 
     ran = running.result()
-    assert time.monotonic() - began < AT_ONCE_S
+    assert time.monotonic() - began < AT_ONCE_S * slowness()
     told = [ran.section("READY").text(key) for key in ("REASON", "EXIT_CODE", "OOM_KILLED")]
     assert told == ["died", "137", "1"]
 
@@ -539,7 +540,7 @@ def test_a_docker_that_hangs_says_nothing_of_the_container(host: ScratchHost, en
     began = time.monotonic()
 
     assert why(ready(host, engine, WATCH_CONTAINER="c")) == ("1", None)
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 4 * slowness()
 
 
 def test_the_observer_ends_when_its_lifeline_is_let_go(host: ScratchHost, engine: FakeEngine) -> None:
