@@ -5,8 +5,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,7 @@ from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.registry import RegistryEntry, RegistryManager
 from sparkrun.core.registry.clones import Clones
 from sparkrun.core.registry.errors import GitError
+from sparkrun.core.registry.fetching import UPDATE_S
 from sparkrun.core.registry.git import Deadline, Git
 from sparkrun.core.registry.trees import Trees, clone_url, head_commit, held_paths
 from tests.core.conftest import RECIPE, GitRecorder, Repo, save_registries
@@ -245,6 +249,29 @@ def test_an_interrupted_update_ends_git_and_leaves_the_old_recipes(
         os.kill(pid, 0)
     assert manager.commit(manager.entry("myreg")) == old
     assert len([path for path in manager.trees.root.glob("_url_*.*") if path.is_dir()]) == 1
+
+
+def test_an_interrupt_while_fetches_are_still_being_begun_ends_git(
+    manager: RegistryManager, reg: Repo, git: GitRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager.show("myreg")
+    reg.commit({"recipes/new.yaml": RECIPE})
+    begin = ThreadPoolExecutor.submit
+    hanging = []
+
+    def interrupted(pool: ThreadPoolExecutor, *words: Any) -> None:
+        begin(pool, *words)
+        hanging.append(git.wait_until_hanging())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    git.hang("fetch")
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        manager.update("myreg")
+    assert time.monotonic() - began < UPDATE_S / 2
+    with pytest.raises(ProcessLookupError):
+        os.kill(hanging[0], 0)
 
 
 def test_a_clone_under_the_name_but_from_elsewhere_is_not_read(manager: RegistryManager, env: dict[str, str], repo: Repo) -> None:

@@ -48,8 +48,8 @@ def _all(clones: Clones, jobs: Mapping[str, Callable[[], T]]) -> dict[str, T | G
     if not jobs:
         return {}
     with ThreadPoolExecutor(min(_AT_ONCE, len(jobs))) as pool:
-        futures = {url: pool.submit(_outcome, job) for url, job in jobs.items()}
         try:
+            futures = {url: pool.submit(_outcome, job) for url, job in jobs.items()}
             return {url: future.result() for url, future in futures.items()}
         except BaseException:
             clones.git.cancel()
