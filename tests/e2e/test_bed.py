@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bed import Accelerator, Bed, BedError, Options, Shape, down, up, why_not
+from tests.e2e.bed import Accelerator, Bed, BedError, Docker, Options, Shape, down, up, why_not
 from tests.e2e.bed.containers import ENGINES, PORT, healthy, start
 from tests.e2e.bed.plan import plan_bed
 from tests.e2e.conftest import wait_for
@@ -262,7 +262,7 @@ def test_a_bed_that_is_wanted_is_left_alone_and_one_that_nobody_owns_makes_way(f
 
 def test_a_host_may_lack_docker_and_accelerators_and_see_a_folder_of_this_machine(folder: Path) -> None:
     poor = Options(
-        count=1, accelerators={"spark-1": Accelerator.NONE}, without_docker=("spark-1",), images=(), binds=(str(ROOT / "tests"),)
+        count=1, accelerators={"spark-1": Accelerator.NONE}, dockers={"spark-1": Docker.NONE}, images=(), binds=(str(ROOT / "tests"),)
     )
     (host,) = up(poor, folder=folder).hosts
     assert host.run("command -v docker nvidia-smi; ls /dev/nvidia0 /run/docker.sock").out == ""

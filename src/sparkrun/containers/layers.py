@@ -10,7 +10,7 @@ import msgspec
 from sparkrun.utils.shell import Section, quote
 
 CONTAINERD = "containerd"
-"""Docker's newer image store, which wants whole archives."""
+"""Docker's newer image store. It takes an archive without layers it lacks for a whole one (measured with Docker 26), so it is sent all."""
 _NO_CONFIG = (
     '{"Hostname":"","Domainname":"","User":"","AttachStdin":false,"AttachStdout":false,"AttachStderr":false,"Tty":false,'
     '"OpenStdin":false,"StdinOnce":false,"Env":null,"Cmd":null,"Image":"","Volumes":null,"WorkingDir":"","Entrypoint":null,'
@@ -54,7 +54,10 @@ class ImageStock(msgspec.Struct, frozen=True):
 
     @property
     def takes_parts(self) -> bool:
-        """Whether ``docker load`` accepts an archive without the layers that are here (measured: overlay2 does)."""
+        """Whether ``docker load`` accepts an archive without the layers that are here, and refuses one without others.
+
+        Measured: Docker 20.10 and 26 with overlay2 do.
+        """
         return bool(self.store) and self.store != CONTAINERD
 
     def has_of(self, layers: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.e2e.bed.bed import Bed, current, down, up
 from tests.e2e.bed.faults import FAULTS
 from tests.e2e.bed.images import ARCHIVES, ensure_archive
-from tests.e2e.bed.plan import Accelerator, BedError, Options, Shape
+from tests.e2e.bed.plan import Accelerator, BedError, Docker, Options, Shape
 from tests.e2e.bed.state import FOLDER, IMAGES
 
 
@@ -47,7 +47,7 @@ def _options(args: argparse.Namespace) -> Options:
         count=args.count,
         shape=Shape(args.shape) if args.shape else None,
         accelerators={name: Accelerator(kind) for name, _, kind in pairs},
-        without_docker=tuple(args.without_docker),
+        dockers={name: Docker(kind) for name, _, kind in (text.partition("=") for text in args.docker)},
         images=tuple(args.image) or ("engines",),
         binds=tuple(args.bind),
     )
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("count", type=int, metavar="N")
     command.add_argument("--shape", choices=list(Shape), help="how the fabric is cabled")
     command.add_argument("--accelerator", action="append", default=[], metavar="HOST=KIND", help=", ".join(Accelerator))
-    command.add_argument("--without-docker", action="append", default=[], metavar="HOST")
+    command.add_argument("--docker", action="append", default=[], metavar="HOST=KIND", help="installed, newer, containerd; or nothing")
     command.add_argument("--image", action="append", default=[], choices=list(ARCHIVES), help="load these images (default: engines)")
     command.add_argument("--bind", action="append", default=[], metavar="PATH", help="every host sees PATH, read-only")
     commands.add_parser("down", help="remove everything, also after a crash")

@@ -37,9 +37,11 @@ DEVICE_LINKS = {
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root"}
 SSHD = ["/usr/sbin/sshd", "-D", "-E", "/var/log/sshd.log"]
 DOCKERD = [
-    *("dockerd", "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=overlay2"),
+    *("dockerd", "--bridge=none", "--iptables=false", "--ip6tables=false"),
     *("--host=unix:///run/docker.sock", "--exec-opt", "native.cgroupdriver=cgroupfs", "--log-level=warn"),
 ]
+STORES = {"installed": "overlay2", "newer": "overlay2", "containerd": "overlayfs"}
+NEWER_PROGRAMS = ("dockerd", "docker", "containerd", "containerd-shim-runc-v2", "runc", "docker-init")
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -50,8 +52,10 @@ class Spec(NamedTuple):
     name: str
     folder: str
     cgroup: str
-    docker: bool
-    binds: list[str]
+    docker: str
+    """Whose: ``plan.Docker``."""
+    binds: dict[str, str]
+    """By where the host sees it, what it sees of this machine."""
 
 
 def main() -> None:
@@ -87,12 +91,22 @@ def build_root(spec: Spec) -> Path:
     make_proc(root, area)
     make_dev(root / "dev")
     make_sys(root)
-    for path in spec.binds:
-        bind(Path(path), root / path.lstrip("/"), read_only=True)
-    if not spec.docker:
+    for seen, path in spec.binds.items():
+        bind(Path(path), root / seen.lstrip("/"), read_only=True)
+    choose_docker(root, spec.docker)
+    return root
+
+
+def choose_docker(root: Path, kind: str) -> None:
+    if not kind:
         for path in ("usr/bin/docker", "usr/sbin/dockerd", "usr/bin/dockerd"):
             (root / path).unlink(missing_ok=True)
-    return root
+    elif kind != "installed":
+        for name in NEWER_PROGRAMS:
+            (root / "usr/local/bin" / name).symlink_to(f"/usr/local/lib/docker/{name}")
+    if kind == "containerd":
+        (root / "etc/docker").mkdir(exist_ok=True)
+        (root / "etc/docker/daemon.json").write_text('{"features": {"containerd-snapshotter": true}}')
 
 
 def make_folders(root: Path) -> None:
@@ -203,7 +217,8 @@ class Init:
             return
         for stale in ("docker.pid", "docker/containerd/containerd.pid"):
             Path("/run", stale).unlink(missing_ok=True)
-        self._start("dockerd", [*DOCKERD, "--cgroup-parent", f"{self._spec.cgroup}/docker"])
+        own = (f"--storage-driver={STORES[self._spec.docker]}", "--cgroup-parent", f"{self._spec.cgroup}/docker")
+        self._start("dockerd", [*DOCKERD, *own])
 
     def _start(self, name: str, words: list[str]) -> None:
         with Path(f"/var/log/{name}.out").open("ab") as log:

@@ -10,6 +10,8 @@ import msgspec
 MAX_HOSTS = 8
 SWITCH = 0
 """The switch's place among processes by host; hosts count from 1."""
+DOCKER_PLACE = "/usr/local/lib/docker"
+"""Where hosts see the newer docker."""
 MGMT_NETDEV = "enP7s7"
 MGMT_MTU, FABRIC_MTU = 1500, 9000
 MGMT_OCTET = 10
@@ -38,6 +40,18 @@ class Accelerator(StrEnum):
     GAUDI = "gaudi"
 
 
+class Docker(StrEnum):
+    """Whose docker a host has."""
+
+    NONE = ""
+    INSTALLED = "installed"
+    """That of this machine."""
+    NEWER = "newer"
+    """That of ``newer_docker.py``."""
+    CONTAINERD = "containerd"
+    """The newer one, with containerd's image store."""
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What `up` is asked for. Mappings and lists go by host name, such as ``spark-2``."""
 
@@ -46,7 +60,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """``None``: direct for two hosts, a switch for any other number."""
     accelerators: Mapping[str, Accelerator] = {}
     """NVIDIA where nothing is said."""
-    without_docker: tuple[str, ...] = ()
+    dockers: Mapping[str, Docker] = {}
+    """This machine's where nothing is said."""
     images: tuple[str, ...] = ("engines",)
     """What each host's docker has from the start; see ``images.ARCHIVES``."""
     binds: tuple[str, ...] = ()
@@ -105,7 +120,7 @@ class HostPlan(msgspec.Struct, frozen=True, kw_only=True):
     person: Person
     ports: tuple[Port, ...]
     accelerator: Accelerator
-    docker: bool
+    docker: Docker
 
     @property
     def name(self) -> str:
@@ -177,7 +192,7 @@ def _check(options: Options, shape: Shape) -> None:
     if options.count != wanted:
         raise BedError(f"shape {shape.value} is for {wanted} hosts, {options.count} are wanted")
     names = {f"spark-{index}" for index in range(1, options.count + 1)}
-    for name in (*options.accelerators, *options.without_docker):
+    for name in (*options.accelerators, *options.dockers):
         if name not in names:
             raise BedError(f"no host {name} in this bed: {', '.join(sorted(names))}")
 
@@ -198,7 +213,7 @@ def _plan_host(options: Options, shape: Shape, network: str, index: int) -> Host
         person=PEOPLE[index - 1],
         ports=(management, *fabric),
         accelerator=options.accelerators.get(name, Accelerator.NVIDIA),
-        docker=name not in options.without_docker,
+        docker=options.dockers.get(name, Docker.INSTALLED),
     )
 
 

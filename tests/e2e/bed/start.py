@@ -13,8 +13,8 @@ from tests.e2e.bed import hardware
 from tests.e2e.bed.accounts import Keys, known_hosts, ssh_config, write_accounts
 from tests.e2e.bed.machine import Cgroup, Process, Talk, process, start_in
 from tests.e2e.bed.network import Control, connect
-from tests.e2e.bed.plan import SWITCH, BedError, BedPlan, HostPlan
-from tests.e2e.bed.state import State, save_state
+from tests.e2e.bed.plan import DOCKER_PLACE, SWITCH, BedError, BedPlan, Docker, HostPlan
+from tests.e2e.bed.state import NEWER_DOCKER, State, save_state
 
 INIT = Path(__file__).with_name("init.py")
 NAMESPACES = ("--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child")
@@ -46,9 +46,15 @@ def _start_host(state: State, host: HostPlan) -> Talk:
     (folder / "boot_id").write_text(f"{uuid.uuid4()}\n")
     (folder / "meminfo").write_text(hardware.spark_meminfo(Path("/proc/meminfo").read_text()))
     cgroup = f"{state.cgroup}/{host.name}"
-    spec = {"name": host.name, "folder": str(folder), "cgroup": cgroup, "docker": host.docker, "binds": state.options.binds}
+    spec = {"name": host.name, "folder": str(folder), "cgroup": cgroup, "docker": host.docker.value, "binds": _binds(state, host)}
     words = ("unshare", *NAMESPACES, "/usr/bin/python3", "-I", "-S", "-B", INIT, json.dumps(spec))
     return start_in(Cgroup(cgroup).make("init"), words, folder / "init.log")
+
+
+def _binds(state: State, host: HostPlan) -> dict[str, str]:
+    """What the host sees of this machine, by where it sees it."""
+    newer = {DOCKER_PLACE: str(NEWER_DOCKER)} if host.docker in (Docker.NEWER, Docker.CONTAINERD) else {}
+    return {path: path for path in state.options.binds} | newer
 
 
 def _first(state: State, talk: Talk, index: int) -> Process:

@@ -18,6 +18,8 @@ IMAGES = FOLDER / "images"
 """Archives of images, for all beds."""
 LLAMA_CPP = FOLDER.parent / "llama.cpp"
 """Programs of llama.cpp that were built here; see ``llama_cpp.py``."""
+NEWER_DOCKER = FOLDER.parent / "docker"
+"""Docker of a newer Debian; see ``newer_docker.py``."""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
