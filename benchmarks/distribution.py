@@ -63,7 +63,8 @@ class Bench:
         self._head = bed.hosts[0]
         self._build_image()
         self._make_model()
-        self._recipe = operator.write("vllm", container=IMAGE)
+        self._image_recipe = operator.write("vllm", container=IMAGE)
+        self._model_recipe = operator.write("vllm-distributed", container=BASE)
         for host in bed.hosts:
             for link, mbit in (("mgmt", arguments.control_mbit), ("fabric", arguments.fabric_mbit)):
                 if mbit:
@@ -77,11 +78,12 @@ class Bench:
         yield self._measured("model", "rsync", targets, self._plain_model)
         self._forget(targets)
         self._give_model(targets)
-        yield self._measured("image", "sparkrun", targets, self._ours)
+        yield self._measured("image", "sparkrun", targets, self._stage_image)
+        yield self._measured("image", "sparkrun, nothing to send", targets, self._stage_image)
         self._forget(targets)
-        self._give_image(targets)
-        yield self._measured("model", "sparkrun", targets, self._ours)
-        yield self._measured("both", "sparkrun, nothing to send", targets, self._ours)
+        self._bed.load("engines", *targets)
+        yield self._measured("model", "sparkrun", targets, self._stage_model)
+        yield self._measured("model", "sparkrun, nothing to send", targets, self._stage_model)
         self._forget(targets)
 
     def _measured(self, what: str, way: str, targets: Sequence[Host], job: Callable[[Sequence[Host]], None]) -> Row:
@@ -95,8 +97,14 @@ class Bench:
         print(_line(row), flush=True)
         return row
 
-    def _ours(self, targets: Sequence[Host]) -> None:
-        ended = self._operator("build", self._recipe, "-H", names((self._head, *targets)), "--tp", str(len(targets) + 1))
+    def _stage_image(self, targets: Sequence[Host]) -> None:
+        self._stage(self._image_recipe, targets)
+
+    def _stage_model(self, targets: Sequence[Host]) -> None:
+        self._stage(self._model_recipe, targets)
+
+    def _stage(self, recipe: str, targets: Sequence[Host]) -> None:
+        ended = self._operator("stage", recipe, "-H", names((self._head, *targets)), "--tp", str(len(targets) + 1))
         if ended.code:
             raise SystemExit(ended.err)
 
@@ -127,9 +135,6 @@ class Bench:
             if ids := host.docker("images", "--quiet").split():
                 host.docker("rmi", "--force", *dict.fromkeys(ids))
             host.inside("rm", "-rf", f"{host.hf_home}/hub")
-
-    def _give_image(self, targets: Sequence[Host]) -> None:
-        self._plain_image(targets)
 
     def _give_model(self, targets: Sequence[Host]) -> None:
         for host in targets:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-MAX_HOSTS = 8
+MAX_HOSTS = 9
 SWITCH = 0
 """The switch's place among processes by host; hosts count from 1."""
 DOCKER_PLACE = "/usr/local/lib/docker"
@@ -168,6 +168,7 @@ PEOPLE = (
     Person("grace", 1000, "/home/grace"),
     Person("nvidia", 3001, "/srv/nvidia"),
     Person("lab", 1000, "/home/lab"),
+    Person("noor", 1100, "/home/noor"),
 )
 
 FUNCTIONS = (
