@@ -100,7 +100,7 @@ def test_another_accelerator_can_be_put_in(bed: Bed) -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     for options in (
-        Options(count=9),
+        Options(count=10),
         Options(count=4, shape=Shape.RING),
         Options(count=1, shape=Shape.DIRECT),
         Options(accelerators={"spark-3": Accelerator.AMD}),
