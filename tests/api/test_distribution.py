@@ -103,6 +103,19 @@ def test_what_is_missing_is_copied_from_this_machine_and_the_launch_serves(spark
     assert f"--revision {COMMIT}" in plan.head.command
 
 
+def test_another_revision_than_the_one_that_is_there_is_brought(spark: FakeCluster, tmp_path: Path) -> None:
+    asked = options(tmp_path, "spark-1")
+    Path(asked.recipe).write_text(f"{Path(asked.recipe).read_text()}model_revision: v2\n")
+    spark["spark-1"].models["org/m"] = f"{spark['spark-1'].hub}/models--org--m/snapshots/{'f' * 40}"
+
+    result = api.run(asked, sctx=spark.sctx)
+
+    download = next(call for call in spark["spark-1"].ran if call.name == "hub_download")
+    assert (result.ready, download.params["REVISION"]) == (True, "v2")
+    started = next(call for call in spark["spark-1"].ran if call.name == "docker_start")
+    assert f"--revision {COMMIT}" in " ".join(started.params["RUN"])
+
+
 def test_what_this_machine_has_not_is_fetched_by_the_host(spark: FakeCluster, tmp_path: Path) -> None:
     spark["spark-1"].docker.lacks.add(IMAGE)
     spark["spark-1"].models.clear()

@@ -561,6 +561,28 @@ def test_the_snapshot_that_main_names_is_taken_else_the_newest(host: ScratchHost
     assert model(host, "org/m-GGUF")["MODEL_PATH"] == str(newest / "n-Q4_K_M.gguf")
 
 
+@pytest.mark.parametrize("revision", ["v2", "bbb", "pr/7"])
+def test_a_snapshot_is_the_one_of_the_wanted_revision_whatever_main_names(host: ScratchHost, revision: str) -> None:
+    repo = HubRepo(host, "org/m")
+    repo.snapshot("aaa", "model.safetensors")
+    wanted = repo.snapshot("bbb", "model.safetensors", main=False)
+    _write(repo.folder / "refs" / "v2", "bbb")
+    _write(repo.folder / "refs" / "pr/7", "bbb")
+
+    assert model(host, "org/m", REVISION=revision)["MODEL_PATH"] == str(wanted)
+    assert dict(look(host, "FURTHER", FURTHER=(f"org/m {revision}",)).pairs)["MODEL_PATH"] == str(wanted)
+
+
+@pytest.mark.parametrize("revision", ["v3", "../refs", "a b", "bbb/model.safetensors"])
+def test_a_revision_that_is_not_here_is_told_though_another_is(host: ScratchHost, revision: str) -> None:
+    HubRepo(host, "org/m").snapshot("aaa", "model.safetensors")
+
+    seen = model(host, "org/m", REVISION=revision)
+
+    assert "MODEL_PATH" not in seen
+    assert f"no snapshot of revision {revision} of it" in seen["MODEL_REASON"]
+
+
 def test_a_model_that_was_never_fetched_is_told(host: ScratchHost) -> None:
     assert model(host, "org/m")["MODEL_REASON"] == f"not in the hub cache ({host.home}/.cache/huggingface/hub)"
 

@@ -11,7 +11,7 @@ from sparkrun.core.facts import HostFacts, Unreachable
 from sparkrun.core.further_models import further_models
 from sparkrun.core.request import Request, refuse_shares_in, tuning_runtime
 from sparkrun.orchestration.claims import Claims
-from sparkrun.orchestration.observe import Question, observe_hosts
+from sparkrun.orchestration.observe import Question, Wanted, observe_hosts
 from sparkrun.platforms import platforms
 
 PORTS_TO_TRY = 24
@@ -52,7 +52,8 @@ def question_for(request: Request) -> Question:
     meeting = range(first, first + PORTS_TO_TRY) if len(request.selection.hosts) > 1 else ()
     return Question(
         model=request.recipe.model,
-        further=tuple(each.model.text for each in further_models(request)),
+        revision=request.recipe.model_revision or "",
+        further=tuple(Wanted(each.model.text, each.revision) for each in further_models(request)),
         engine=request.runtime.program,
         ports=tuple(dict.fromkeys((draft.port, *meeting))),
         images=wanted_images(request),

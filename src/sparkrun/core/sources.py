@@ -15,7 +15,7 @@ from sparkrun.core.needs import Item, Need
 from sparkrun.core.remote import RemoteResult, ScriptCall
 from sparkrun.core.routes import Link, LinkKind
 from sparkrun.models.files import HubStock, parse_hub_stock
-from sparkrun.orchestration.observe import Question, observe_here
+from sparkrun.orchestration.observe import Question, Wanted, observe_here
 from sparkrun.orchestration.ssh_command import between_hosts
 from sparkrun.utils.shell import Section, parse_answers, quote
 
@@ -63,8 +63,9 @@ def look_at_sources(needs: Sequence[Need], facts: Mapping[str, HostFacts], inter
 
 def _this_machine(items: Iterable[Item], sctx: SparkrunContext) -> HostFacts | None:
     images = tuple(item.what for item in items if item.kind == "image")
-    models = tuple(item.what for item in items if item.kind == "model")
-    looked = observe_here(Question(model=models[0] if models else "", further=models[1:], images=images), sctx.runner)
+    models = [Wanted(item.what, item.revision) for item in items if item.kind == "model"]
+    first = models[0] if models else Wanted("")
+    looked = observe_here(Question(model=first.model, revision=first.revision, further=tuple(models[1:]), images=images), sctx.runner)
     return looked if isinstance(looked, HostFacts) else None
 
 

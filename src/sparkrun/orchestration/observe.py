@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,11 +26,20 @@ LOCAL = "local"
 """The executor whose processes the look at a host finds."""
 
 
+class Wanted(NamedTuple):
+    """A model to look for. ``revision`` is a branch, tag or commit of the hub; empty for the main one."""
+
+    model: str
+    revision: str = ""
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What to look for besides the host itself."""
 
     model: str = ""
-    further: tuple[str, ...] = ()
+    revision: str = ""
+    """Branch, tag or commit of a model of a hub; empty for the main one."""
+    further: tuple[Wanted, ...] = ()
     """Models that are wanted beside it."""
     engine: str = ""
     ports: tuple[int, ...] = ()
@@ -78,7 +88,8 @@ def _look(question: Question, python: str) -> ScriptCall:
             "PORTS": tuple(str(port) for port in question.ports),
             "IMAGES": question.images,
             "MODEL": question.model,
-            "FURTHER": question.further,
+            "REVISION": question.revision,
+            "FURTHER": tuple(" ".join(filter(None, wanted)) for wanted in question.further),
             "ENGINE": question.engine,
             "PYTHON": python,
             "TUNING": question.tuning,

@@ -31,7 +31,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "observe": ScriptSpec(
         (*_LOCAL, "net", "hub_place", "model", "fabric", "docker", "containers", "claim"),
         (
-            "MODEL", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING", "CLAIM", "CLAIM_FILE", "CLAIM_WAIT_S", "LIFELINE",
+            "MODEL", "REVISION", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING", "CLAIM", "CLAIM_FILE", "CLAIM_WAIT_S", "LIFELINE",
         ),
         ("PORTS", "IMAGES", "FURTHER"),
     ),

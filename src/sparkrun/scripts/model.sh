@@ -1,6 +1,6 @@
 # Whether an engine and a model are on this host, and where. Nothing is imported, fetched or written.
 #
-# Reads ENGINE, MODEL, FURTHER and PYTHON (parameters), and HUB (folder of the Hugging Face hub's cache). Needs LC_ALL=C.
+# Reads ENGINE, MODEL, REVISION, FURTHER and PYTHON (parameters), and HUB (folder of the Hugging Face hub's cache). Needs LC_ALL=C.
 
 # Asks one python for both: whether it has the embedded engine, and where a file of a package is. Imports neither.
 # arguments: want_engine package file
@@ -56,10 +56,11 @@ tell_engine_and_model() {
 tell_further() {
   local wanted
   for wanted in "${FURTHER[@]}"; do
-    MODEL=$wanted PKG_NAME='' PKG_PATH=''
+    MODEL=${wanted%% *} REVISION='' PKG_NAME='' PKG_PATH=''
+    [[ $wanted != *' '* ]] || REVISION=${wanted#* }
     begin_model
     section FURTHER
-    answer MODEL "$wanted"
+    answer MODEL "$MODEL"
     tell_model
     end_section
   done
@@ -279,7 +280,7 @@ tell_hub() {
     answer MODEL_REASON "not in the hub cache ($HUB)"
     return
   elif ! find_snapshot "$repo"; then
-    answer MODEL_REASON "the hub cache has no snapshot of it ($repo)"
+    answer MODEL_REASON "the hub cache has no snapshot of ${REVISION:+revision $REVISION of }it ($repo)"
     return
   fi
   shopt -s globstar nocaseglob
@@ -298,9 +299,16 @@ tell_hub() {
   fi
 }
 
-# REPO: sets SNAPSHOT to the one refs/main names, else to the newest.
+# REPO: sets SNAPSHOT to the one that REVISION is or names; without a revision to the one refs/main names, else to the newest.
 find_snapshot() {
   local folder
+  if [[ -n $REVISION ]]; then
+    [[ $REVISION =~ ^[A-Za-z0-9][A-Za-z0-9._/-]*$ && /$REVISION/ != */../* ]] || return 1
+    first_line "$1/refs/$REVISION" || REPLY=$REVISION
+    SNAPSHOT=$1/snapshots/$REPLY
+    [[ $REPLY != */* && -d $SNAPSHOT ]]
+    return
+  fi
   first_line "$1/refs/main" || :
   SNAPSHOT=$1/snapshots/$REPLY
   [[ -z $REPLY || ! -d $SNAPSHOT ]] || return 0

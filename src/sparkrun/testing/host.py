@@ -53,6 +53,8 @@ class FakeHost:
         self.programs: dict[str, str] = {"llama-server": "/usr/bin/llama-server"}
         self.models: dict[str, str] = {}
         """Paths by what recipes call a model."""
+        self.revisions: dict[str, str] = {}
+        """Branches and tags of its models besides the main one: commit by name."""
         self.attention_heads: int | None = None
         self.model_config = ""
         """The text of the model's ``config.json``; ``weight_bytes`` is the size of its weights."""
@@ -121,8 +123,8 @@ class FakeHost:
                 section("ACCEL", self._accelerators()),
                 section("FABRIC", self.fabric),
                 section("ENGINE", {"ENGINE_PATH": self.programs.get(engine, "")}),
-                section("MODEL", self._model(model)),
-                *(section("FURTHER", {"MODEL": name, **self._model(name)}) for name in call.params.get("FURTHER", ())),
+                section("MODEL", self._model(model, str(call.params.get("REVISION", "")))),
+                *(section("FURTHER", self._further(wanted)) for wanted in call.params.get("FURTHER", ())),
                 section("TUNING", [("FILE", f"{sha256} {name}") for name, sha256 in self.tuning.items()]),
                 section("PORTS", {key: value for port in ports for key, value in self._port(port).items()}),
                 *(section("WORKLOAD", self._workload(process)) for process in self.processes.values()),
@@ -199,7 +201,7 @@ class FakeHost:
         commit = path.partition("/snapshots/")[2].partition("/")[0]
         found = [("FREE_KIB", str(self.hf_free_bytes // 1024))]
         if commit:
-            found += [("REF", f"main\t{commit}")]
+            found += [("REF", f"{name}\t{named}") for name, named in {"main": commit, **self.revisions}.items()]
             found += [("FILE", f"{size}\t{commit}/{name}\t{name}") for name, size in MODEL_FILES.items()]
             found += [("BLOB", f"{size}\t{name}") for name, size in MODEL_FILES.items()]
         return 0, section("STOCK", found)
@@ -221,6 +223,7 @@ class FakeHost:
         repo = str(call.params["REPO"])
         if repo not in self.arriving:
             return 1, lines({"REASON": "failed", "MESSAGE": f"nothing of {repo} has arrived"})
+        self.revisions |= dict.fromkeys(call.params.get("REFS", ()), str(call.params["SNAPSHOT"]))
         return self._keep(repo)
 
     def _keep(self, repo: str) -> tuple[int, str]:
@@ -237,6 +240,8 @@ class FakeHost:
         return 0, section("TUNING", {"RECEIVED": str(len(names)), "FOLDER": str(call.params["RUNTIME"])})
 
     def _hub_download(self, call: ScriptCall) -> tuple[int, str]:
+        if revision := str(call.params.get("REVISION", "")):
+            self.revisions[revision] = COMMIT
         return self._keep(str(call.params["REPO"]))
 
     def _accelerators(self) -> dict[str, str]:
@@ -245,8 +250,15 @@ class FakeHost:
             answers |= {f"NVIDIA_GPU_{index}_NAME": "NVIDIA GB10", f"NVIDIA_GPU_{index}_MEMORY_MIB": "[N/A]"}
         return answers
 
-    def _model(self, model: str) -> dict[str, str]:
-        if path := self.models.get(model):
+    def _further(self, wanted: str) -> dict[str, str]:
+        model, _blank, revision = wanted.partition(" ")
+        return {"MODEL": model, **self._model(model, revision)}
+
+    def _model(self, model: str, revision: str = "") -> dict[str, str]:
+        path = self.models.get(model)
+        if path and revision and f"/snapshots/{self.revisions.get(revision, revision)}" not in path:
+            return {"MODEL_KIND": "hub", "MODEL_REASON": f"the hub cache has no snapshot of revision {revision} of it"}
+        if path:
             heads = {"MODEL_ATTENTION_HEADS": str(self.attention_heads)} if self.attention_heads else {}
             weights = {} if self.weight_bytes is None else {"MODEL_WEIGHT_BYTES": str(self.weight_bytes)}
             config = {"MODEL_CONFIG": self.model_config.replace("\n", "")} if self.model_config else {}
