@@ -370,3 +370,13 @@ def test_a_dry_run_asks_no_host_that_it_assumes(tmp_path: Path) -> None:
 
     assert [transfer.hosts for transfer in plan.transfers] == [("localhost",), ("localhost",)]
     assert here["spark-1"].ran == []
+
+
+def test_a_model_that_drafts_is_brought_at_the_revision_that_is_asked_for(spark: FakeCluster, tmp_path: Path) -> None:
+    spark["spark-1"].models["org/draft"] = f"{spark['spark-1'].hub}/models--org--draft/snapshots/{'f' * 40}"
+    config = 'speculative_config={"method":"eagle3","model":"org/draft","revision":"v2"}'
+
+    api.run(options(tmp_path, "spark-1", overrides=(config,)), sctx=spark.sctx)
+
+    download = next(call for call in spark["spark-1"].ran if call.name == "hub_download")
+    assert (download.params["REPO"], download.params["REVISION"]) == ("org/draft", "v2")

@@ -65,5 +65,6 @@ def _patterns(said: ConfigValue) -> tuple[str, ...]:
 
 
 def _drafts(request: Request) -> Iterator[FurtherModel]:
-    if name := draft_of(request.runtime, request.recipe, request.configuration()):
-        yield FurtherModel(parse_model(name))
+    if draft := draft_of(request.runtime, request.recipe, request.configuration()):
+        name, revision = draft
+        yield FurtherModel(parse_model(name), revision)

@@ -20,7 +20,8 @@ from sparkrun.runtimes.engine_calls import engine_call, literals
 UTILIZATION = "gpu_memory_utilization"
 _CONTEXT = ("ctx_size", "max_model_len")
 _DRAFTS = ("speculative_draft_model_path", "speculative_draft_model", "draft_model")
-_SPELT = frozenset({*_CONTEXT, *_DRAFTS, "kv_cache_memory_bytes", "quantization", "speculative_config"})
+_DRAFT_REVISIONS = ("speculative_draft_model_revision", "draft_model_revision")
+_SPELT = frozenset({*_CONTEXT, *_DRAFTS, *_DRAFT_REVISIONS, "kv_cache_memory_bytes", "quantization", "speculative_config"})
 _CACHE_TYPES = ("cache_type_k", "cache_type_v")
 _BESIDE = FlagMap(
     (
@@ -78,11 +79,12 @@ def memory_wish(
     )
 
 
-def draft_of(runtime: RuntimePlugin, recipe: Recipe, config: EffectiveConfig) -> str | None:
-    """The model that drafts for a recipe's own, as configuration or command name it."""
-    spelt = literals(engine_call(recipe.command or "", runtime.engine), runtime.flag_map, _SPELT)
-    draft = _draft(_Said(config, spelt), recipe.model)
-    return draft.name if draft else None
+def draft_of(runtime: RuntimePlugin, recipe: Recipe, config: EffectiveConfig) -> tuple[str, str] | None:
+    """The model that drafts for a recipe's own, as configuration or command name it, and its revision, empty for the main one."""
+    said = _Said(config, literals(engine_call(recipe.command or "", runtime.engine), runtime.flag_map, _SPELT))
+    draft = _draft(said, recipe.model)
+    revision = said.get(*_DRAFT_REVISIONS) or _mapping(said.get("speculative_config")).get("revision")
+    return (draft.name, revision if isinstance(revision, str) else "") if draft else None
 
 
 def memory_share(
