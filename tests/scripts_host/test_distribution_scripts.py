@@ -492,6 +492,7 @@ def test_an_image_is_fetched_layer_by_layer(host: ScratchHost) -> None:
         (f"failed to register layer: {FULL}", 17, "disk_full"),
         ("Error response from daemon: pull access denied for x, repository does not exist", 1, "failed"),
         ("Error response from daemon: Get https://ghcr.io/v2/: dial tcp: lookup ghcr.io: no such host", 1, "failed"),
+        ("Error response from daemon: Get https://ghcr.io/v2/: request canceled while waiting for connection", 1, "failed"),
         (DENIED, 4, "docker_denied"),
     ],
 )
@@ -502,6 +503,23 @@ def test_a_pull_that_fails_says_why_in_dockers_words(host: ScratchHost, says: st
 
     assert (ran.returncode, ran.answers.text("REASON"), bool(ran.answers.text("HINT"))) == (code, reason, True)
     assert code == 4 or says in (ran.answers.text("MESSAGE") or "")
+
+
+def test_a_registry_that_has_spoken_may_take_its_time_for_a_layer(host: ScratchHost) -> None:
+    pull = "echo '1: Pulling from x'; echo 'a: Pulling fs layer'; sleep 3.5; echo 'a: Pull complete'"
+    host.program("docker", f"case $1 in pull) {pull} ;; image) echo sha256:abc ;; esac")
+
+    ran = host.run("docker_pull", IMAGE="ghcr.io/x:1", PATIENCE_S="3")
+
+    assert (ran.returncode, ran.section("PULL").all("LAYERS")) == (0, ("1/1",)), ran
+
+
+def test_a_registry_that_says_nothing_is_given_up(host: ScratchHost) -> None:
+    host.program("docker", "[[ $1 != pull ]] || exec sleep 600")
+
+    ran = host.run("docker_pull", IMAGE="ghcr.io/x:1", PATIENCE_S="1")
+
+    assert (ran.returncode, ran.answers.text("REASON")) == (23, "no_answer")
 
 
 def test_an_image_is_taken_from_what_follows_the_script(host: ScratchHost) -> None:

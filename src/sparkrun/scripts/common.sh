@@ -87,6 +87,26 @@ nap() {
   read -r -t "$1" -u "$NAP_FD" || :
 }
 
+# FD SECONDS TAKE LOOK: hands each line that comes to TAKE, and calls LOOK after each, and whenever none has come for so long, until the
+# end. Of a line that does not end, such as a progress bar, only the last 32 KiB are kept.
+each_line() {
+  local line='' part status
+  while :; do
+    status=0
+    IFS= read -r -t "$2" -u "$1" part || status=$?
+    line+=$part
+    if ((status == 0)); then
+      "$3" "$line"
+      line=
+    elif ((status <= 128)); then
+      break
+    fi
+    ((${#line} <= 65536)) || line=${line: -32768}
+    "$4"
+  done
+  [[ -z $line ]] || "$3" "$line"
+}
+
 # --- processes -----------------------------------------------------------------------------------------------------------------
 
 # COMMAND...: in a child that holds nothing of this session but the pipe to this script, and no lock. (Redirections of the command itself

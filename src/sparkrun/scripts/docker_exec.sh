@@ -61,21 +61,8 @@ exec sh -c '$quoted' </dev/null"
 
 # Sets FIRST_LINES, LAST_LINES (a ring) and LINE_COUNT, until the output ends.
 read_output() {
-  local status line='' part
   FIRST_LINES=() LAST_LINES=() LINE_COUNT=0 TIMED_OUT='' TERM_AT_MS=0 NEXT_BEAT_MS=$((BEGAN_MS + 5000))
-  while :; do
-    status=0
-    IFS= read -r -t 0.2 -u "$OUT_FD" part || status=$?
-    line+=$part
-    if ((status == 0)); then
-      keep_line "$line"
-      line=
-    elif ((status <= 128)); then
-      break
-    fi
-    look_around
-  done
-  [[ -z $line ]] || keep_line "$line"
+  each_line "$OUT_FD" 0.2 keep_line look_around
 }
 
 keep_line() {

@@ -27,45 +27,30 @@ main() {
 
 fetch() {
   local status=0 pull
-  LAST='' SEEN=0 COMPLETE=0
+  LAST='' SPOKEN='' SEEN=0 COMPLETE=0 DEADLINE=$((SECONDS + ${PATIENCE_S:-60}))
   exec {PULL_FD}< <(exec "$DOCKER" pull -- "$IMAGE" </dev/null 2>&1)
   pull=$!
   trap 'kill "$pull" 2>/dev/null || :' EXIT
-  follow_pull
+  each_line "$PULL_FD" 0.5 take_line mind_session
   wait "$pull" || status=$?
   trap - EXIT
   ((status == 0)) || refuse_pull "$status"
 }
 
-# Until docker closes its output.
-follow_pull() {
-  local line part='' status deadline=$((SECONDS + ${PATIENCE_S:-60}))
-  while :; do
-    status=0
-    [[ -n $LAST ]] || ((SECONDS < deadline)) || refuse_silent
-    IFS= read -r -t 0.5 -u "$PULL_FD" line || status=$?
-    if ((status > 128)); then
-      part+=$line
-      ! session_gone || refuse 10 cancelled "nobody waits for the image any more"
-    elif ((status)); then
-      break
-    else
-      take_line "$part$line"
-      part=
-    fi
-  done
-  [[ -z $part$line ]] || take_line "$part$line"
-}
-
-# LINE
+# LINE; what is said of a single layer is never the reason of a failure.
 take_line() {
   case $1 in
     *': Pulling fs layer' | *': Already exists') ((++SEEN)) ;;&
     *': Pull complete' | *': Already exists') ((++COMPLETE)) ;;
-    *': '*ing*) return 0 ;;
   esac
-  [[ -z ${1//[[:space:]]/} ]] || LAST=$1
+  [[ -z ${1//[[:space:]]/} ]] || SPOKEN=1
+  [[ -z ${1//[[:space:]]/} || $1 =~ ^[0-9a-f]+:\  || $1 == *': Pulling from '* ]] || LAST=$1
   [[ $1 != *': Pull complete' ]] || answer LAYERS "$COMPLETE/$SEEN"
+}
+
+mind_session() {
+  ! session_gone || refuse 10 cancelled "nobody waits for the image any more"
+  [[ -n $SPOKEN ]] || ((SECONDS < DEADLINE)) || refuse_silent
 }
 
 refuse_silent() {

@@ -57,7 +57,7 @@ take_turn() {
   until flock -n "$LOCK_FD"; do
     [[ -n $told ]] || answer WAITING 1
     told=1
-    ! session_gone || refuse 10 cancelled "nobody waits for the image any more"
+    mind_session
     nap 0.5
   done
 }
@@ -107,27 +107,19 @@ image_id() {
 # FOLDER COMMAND...: in a group of its own, which ends with the session; each line it prints is a LINE. Sets LAST, the last line that says
 # something, and SAID, the last 50 of them.
 run_logged() {
-  local line part='' code status=0 folder=$1
+  local status=0 folder=$1
   LAST='' SAID=''
   exec {OUT_FD}< <(exec {LOCK_FD}>&- && cd -- "$folder" && exec setsid "${@:2}" </dev/null 2>&1)
   JOB=$!
-  while :; do
-    code=0
-    IFS= read -r -t 0.5 -u "$OUT_FD" part || code=$?
-    line+=$part
-    if ((code == 0)); then
-      take_line "$line"
-      line=
-    elif ((code <= 128)); then
-      break
-    fi
-    ! session_gone || refuse 10 cancelled "nobody waits for the image any more"
-  done
-  [[ -z $line ]] || take_line "$line"
+  each_line "$OUT_FD" 0.5 take_line mind_session
   exec {OUT_FD}<&-
   wait "$JOB" || status=$?
   JOB=
   return "$status"
+}
+
+mind_session() {
+  ! session_gone || refuse 10 cancelled "nobody waits for the image any more"
 }
 
 # LINE; of one that was written over and over only what stands there in the end.

@@ -80,36 +80,28 @@ find_python() {
 }
 
 fetch() {
-  local status=0 job said
+  local status=0 job
+  LAST='' HERE_BYTES='' MOVED=$SECONDS TOLD=$SECONDS
   exec {SAID_FD}< <(exec "${WORDS[@]}" </dev/null 2>&1 >/dev/null)
   job=$!
   trap 'kill "$job" 2>/dev/null || :' EXIT
-  follow
+  each_line "$SAID_FD" 0.5 take_line mind_progress
   wait "$job" || status=$?
   trap - EXIT
   ((status == 0)) || refuse_fetch "$status"
 }
 
-# Until the program closes its stderr; keeps the last line of it that says something.
-follow() {
-  local line part='' status ticks=0 moved=$SECONDS
-  LAST='' HERE_BYTES=
-  while :; do
-    status=0
-    IFS= read -r -t 0.5 -u "$SAID_FD" line || status=$?
-    if ((++ticks % 4 == 0)); then
-      ! tell_progress || moved=$SECONDS
-      ((SECONDS - moved < ${IDLE_S:-120})) || refuse 24 stalled "nothing of $REPO has come to $HOSTNAME for ${IDLE_S:-120} s" "run this again: it goes on with the next file"
-    fi
-    ! session_gone || refuse 10 cancelled "nobody waits for the model any more"
-    if ((status > 128)); then
-      part+=$line
-      continue
-    fi
-    line=$part$line part=
-    [[ -z ${line//[[:space:]]/} ]] || LAST=${line##*$'\r'}
-    ((status == 0)) || break
-  done
+# LINE: the last one that says something tells why the program failed.
+take_line() {
+  [[ -z ${1//[[:space:]]/} ]] || LAST=${1##*$'\r'}
+}
+
+mind_progress() {
+  ! session_gone || refuse 10 cancelled "nobody waits for the model any more"
+  ((SECONDS - TOLD >= 2)) || return 0
+  TOLD=$SECONDS
+  ! tell_progress || MOVED=$SECONDS
+  ((SECONDS - MOVED < ${IDLE_S:-120})) || refuse 24 stalled "nothing of $REPO has come to $HOSTNAME for ${IDLE_S:-120} s" "run this again: it goes on with the next file"
 }
 
 # Whether more is here than the last time.
