@@ -380,3 +380,12 @@ def test_a_model_that_drafts_is_brought_at_the_revision_that_is_asked_for(spark:
 
     download = next(call for call in spark["spark-1"].ran if call.name == "hub_download")
     assert (download.params["REPO"], download.params["REVISION"]) == ("org/draft", "v2")
+
+
+def test_a_job_that_lacks_a_rank_does_not_run(spark: FakeCluster, tmp_path: Path) -> None:
+    job = api.run(options(tmp_path, "spark-1", "spark-2"), sctx=spark.sctx)
+    whole = api.check_job(job.cluster_id, sctx=spark.sctx)
+
+    spark["spark-2"].docker.containers.clear()
+
+    assert (whole.running, api.check_job(job.cluster_id, sctx=spark.sctx).running) == (True, False)

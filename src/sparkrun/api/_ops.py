@@ -96,13 +96,16 @@ def logs(
 
 
 def check_job(target: str, hosts: HostOptions = HostOptions(), *, check_http: bool = False, sctx: SparkrunContext) -> CheckResult:
-    """Whether a workload runs, and with ``check_http`` whether it answers. An unknown one is not running; nothing is raised for it."""
+    """Whether a workload runs with all its ranks, and with ``check_http`` whether it answers.
+
+    A rank that was not seen does not count as running, and neither does an unknown workload; nothing is raised for them.
+    """
     try:
         workload, _seen = find_workload(target, hosts, reach_remembered(hosts, sctx), ended=True)
     except UnknownWorkloadError:
         return CheckResult(False, None, None, None, {}, ())
     metadata = next((job for job in read_jobs(sctx.config.paths) if job.cluster_id == workload.cluster_id), None)
-    alive = all(rank.alive for rank in workload.ranks)
+    alive = not workload.missing and all(rank.alive for rank in workload.ranks)
     healthy = (alive and workload.state is State.READY) if check_http else None
     statuses = {rank.name: rank.alive for rank in workload.ranks}
     return CheckResult(alive, workload.cluster_id, healthy, metadata, statuses, workload.hosts)
