@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkrun.core.config import SparkrunConfig
+from sparkrun.core.errors import ConfigError
 from sparkrun.orchestration.primitives import build_ssh_kwargs
 from sparkrun.orchestration.ssh_command import Connection, SshSettings, build_config_cmd, build_ssh_cmd, fast_first
 from sparkrun.orchestration.ssh_errors import parse_ssh_config
@@ -110,6 +111,11 @@ def test_the_settings_of_a_user(env: dict[str, str]) -> None:
 
 def test_options_in_one_text_are_split_as_a_shell_would(env: dict[str, str]) -> None:
     assert build_ssh_kwargs(config(env, "ssh: {options: \"-o A=b -o 'C=d e'\"}")).options == ("-o", "A=b", "-o", "C=d e")
+
+
+def test_options_with_an_open_quote_are_told_with_their_file(env: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"config\.yaml: ssh\.options .* no closing quotation"):
+        build_ssh_kwargs(config(env, 'ssh: {options: "-o \'A=b"}'))
 
 
 def test_the_user_of_a_cluster_wins_over_the_settings(env: dict[str, str]) -> None:

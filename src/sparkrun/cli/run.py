@@ -76,6 +76,13 @@ def _restart_policy(_context: click.Context, _option: click.Parameter, value: st
     return value
 
 
+def _words(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(value or ""))
+    except ValueError as error:
+        raise click.BadParameter(f"{value}: {error}".lower()) from None
+
+
 def build_options(command: F) -> F:
     """Options of what comes before a launch."""
     options = (
@@ -94,7 +101,7 @@ def expert_options(command: F) -> F:
         click.option("--solo", is_flag=True, hidden=True),
         click.option("--scheduler", metavar="NAME", hidden=True),
         click.option("--restart", metavar="POLICY", callback=_restart_policy, hidden=True),
-        click.option("--executor-args", metavar="WORDS", hidden=True),
+        click.option("--executor-args", metavar="WORDS", callback=_words, hidden=True),
         click.option("--container-name", metavar="NAME", hidden=True),
         click.option("--init-port", type=ports, hidden=True),
         click.option("--ray-port", type=ports, hidden=True),
@@ -183,7 +190,7 @@ def run_options(recipe: str, given: dict[str, Any], *, extra_args: tuple[str, ..
         wait=not given.get("no_ready_wait"),
         stream_log=not (as_json or given.get("no_follow")),
         labels=_pairs("--label", given.get("labels", ())),
-        executor_args=tuple(shlex.split(given.get("executor_args") or "")),
+        executor_args=given.get("executor_args") or (),
         executor_config=_executor_config(given),
         sync_tuning=not given["no_sync_tuning"],
         auto_detect=not given.get("no_auto_detect"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sparkrun.core.config import SparkrunConfig
+from sparkrun.core.errors import ConfigError
 from sparkrun.core.paths import expand
 from sparkrun.orchestration.ssh_command import MAX_PARALLEL, SshSettings
 
@@ -19,7 +20,7 @@ HOST_HOME = "$HOME"
 
 
 def build_ssh_kwargs(config: SparkrunConfig, *, user: str | None = None, control_dir: str | None = None) -> SshSettings:
-    """The ``ssh`` settings of ``config.yaml``; ``user`` is that of a cluster and wins over theirs."""
+    """The ``ssh`` settings of ``config.yaml``; ``user`` is that of a cluster and wins over theirs. Raises ``ConfigError``."""
     key = config.text("ssh.key")
     return SshSettings(
         user=user or config.text("ssh.user"),
@@ -48,6 +49,11 @@ def merge_env(*tiers: Mapping[str, str]) -> dict[str, str]:
 
 def _ssh_options(config: SparkrunConfig) -> tuple[str, ...]:
     """One text is split as a shell would; the words of a list are taken as they are."""
-    if isinstance(config.get("ssh.options"), str):
-        return tuple(shlex.split(config.text("ssh.options") or ""))
-    return config.texts("ssh.options")
+    said = config.get("ssh.options")
+    if not isinstance(said, str):
+        return config.texts("ssh.options")
+    try:
+        return tuple(shlex.split(said))
+    except ValueError as error:
+        hint = "close the quote, or write a list of words: [-o, Port=2222]"
+        raise ConfigError(f"{config.paths.config_file}: ssh.options {said!r}: {str(error).lower()}", hint=hint) from None
