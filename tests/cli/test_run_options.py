@@ -35,6 +35,7 @@ def recipe(tmp_path: Path) -> str:
         (("--dry-run", "--collect-diagnostics", "x"), "--collect-diagnostics goes with a real run"),
         (("--restart", "sometimes", "--dry-run"), "no, always, unless-stopped or on-failure[:N]"),
         (("-e", "nonsense"), "NAME=VALUE is wanted"),
+        (("--executor-args", "--label 'open"), "no closing quotation"),
         (("--label", "nonsense"), "KEY=VALUE is wanted"),
     ],
 )
@@ -42,6 +43,13 @@ def test_options_that_contradict_each_other_are_refused(cli: Cli, recipe: str, w
     ended = cli("run", recipe, "-H", "spark-1", *words)
     assert said in ended.err
     assert (ended.code, ended.out) == (2, "")
+
+
+@pytest.mark.parametrize("words", [("run", "{}", "--dry-run"), ("build", "{}", "--dry-run"), ("recipe", "vram", "{}")])
+def test_a_setting_without_its_value_is_a_failure(cli: Cli, recipe: str, words: tuple[str, ...]) -> None:
+    ended = cli(*(word.format(recipe) for word in words), "-H", "spark-1", "-o", "port")
+    assert "-o port: no '=' in it" in ended.err
+    assert (ended.code, ended.out) == (1, "")
 
 
 def test_post_hooks_need_the_wait(cli: Cli, tmp_path: Path) -> None:

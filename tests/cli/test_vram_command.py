@@ -144,7 +144,7 @@ def test_a_recipe_of_an_unknown_runtime_is_shown_all_the_same(cli: Cli, tmp_path
     [
         (("--gpu-mem", "112"), 2, "looks like GiB"),
         (("--tp", "0"), 2, "--tp"),
-        (("-o", "tensor_parallel"), 2, "no '='"),
+        (("-o", "tensor_parallel"), 1, "no '='"),
         (("--cluster", "nosuch"), 1, "cluster 'nosuch' not found"),
         (("--gpumem", "1"), 2, "did you mean '--gpu-mem'"),
     ],

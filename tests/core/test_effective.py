@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkrun.core.effective import EffectiveConfig, Override, Tiers, build_effective, coerce, parse_override, parse_overrides
-from sparkrun.core.errors import RecipeError, UsageError
+from sparkrun.core.errors import NoValueError, RecipeError, UsageError
 from sparkrun.core.recipe import ConditionalOverride, Recipe, RecipeSource, load_recipe_text
 from sparkrun.core.recipe.schema import Values
 
@@ -146,12 +146,18 @@ class TestParseOverride:
 
         assert (parsed.env_name, parsed.value) == ("FLAG", "true")
 
-    @pytest.mark.parametrize("text", ["port", "=5", "a..b=1", ".a=1", "a b=1", "env=1", "env.A.B=1", "a.b={bad"])
+    @pytest.mark.parametrize("text", ["=5", "a..b=1", ".a=1", "a b=1", "env=1", "env.A.B=1", "a.b={bad"])
     def test_bad_forms_are_usage_errors(self, text: str) -> None:
         with pytest.raises(UsageError) as caught:
             parse_override(text)
 
         assert caught.value.exit_code == 2
+
+    def test_a_key_without_a_value_is_a_failure(self) -> None:
+        with pytest.raises(NoValueError, match="-o port: no '=' in it") as caught:
+            parse_override("port")
+
+        assert caught.value.exit_code == 1
 
     def test_later_options_win(self) -> None:
         assert parse_overrides(["a=1", "a=2", "b.c=3"]) == {"a": 2, "b.c": 3}

@@ -203,6 +203,7 @@ __all__ = [
     "ModelChange",
     "ModelMissingError",
     "ModelReport",
+    "NoValueError",
     "NodeCountError",
     "NotCachedError",
     "NotReadyError",

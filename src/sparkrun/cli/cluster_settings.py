@@ -76,7 +76,8 @@ def setting_options(command: F) -> F:
 def read_edit(given: Mapping[str, Any], config: SparkrunConfig) -> ClusterEdit:
     """The edit that the options given ask for, those of hosts among them.
 
-    Raises ``UsageError`` for a bad host and for ``-o`` or ``-e`` without ``=``, ``ClusterError`` for a plugin that does not exist.
+    Raises ``UsageError`` for a bad host and for ``-e`` without ``=``, ``NoValueError`` for such a ``-o``, ``ClusterError`` for a plugin
+    that does not exist.
     """
     from sparkrun.core.cluster_manager import ClusterEdit, parse_hosts
     from sparkrun.core.hosts import HostOptions, named_hosts
@@ -122,13 +123,14 @@ def _executor_config(texts: Iterable[str]) -> dict[str, ConfigValue]:
 
 def _pairs(option: str, texts: Iterable[str], convert: Callable[[str], ConfigValue]) -> dict[str, ConfigValue]:
     """``KEY=VALUE`` texts; one without a value takes its key out."""
-    from sparkrun.core.errors import UsageError
+    from sparkrun.core.errors import NoValueError, UsageError
 
     pairs: dict[str, ConfigValue] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise UsageError(
+            kind = NoValueError if option == "-o" and not equals else UsageError
+            raise kind(
                 f"{option} {text}: not of the form KEY=VALUE", hint=f"write {option} KEY=VALUE, or {option} KEY= to take it out"
             )
         pairs[key.strip()] = convert(value) if value else None

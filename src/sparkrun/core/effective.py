@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from vpd import VirtualPathDictChain
 
-from sparkrun.core.errors import RecipeError, UsageError
+from sparkrun.core.errors import NoValueError, RecipeError, UsageError
 from sparkrun.core.recipe.schema import ConditionalOverride, Recipe, Values
 from sparkrun.core.values import ConfigValue, compact_json, is_off, value_text
 
@@ -162,16 +162,16 @@ def build_effective(recipe: Recipe, tiers: Tiers | None = None) -> EffectiveConf
 
 
 def parse_overrides(texts: Iterable[str]) -> Values:
-    """The ``-o`` options of one command line, later ones over earlier ones. Raises ``UsageError``."""
+    """The ``-o`` options of one command line, later ones over earlier ones. Raises ``NoValueError`` or another ``UsageError``."""
     return {override.key: override.value for override in map(parse_override, texts)}
 
 
 def parse_override(text: str) -> Override:
-    """One ``-o key=value`` with its value as true, false, a number or text. Raises ``UsageError`` (exit 2)."""
+    """One ``-o key=value`` with its value as true, false, a number or text. Raises ``NoValueError`` without ``=``, else ``UsageError``."""
     key, equals, value = text.partition("=")
     path = tuple(key.strip().split("."))
     if not equals:
-        raise UsageError(f"-o {text}: no '=' in it", hint=_FORM)
+        raise NoValueError(f"-o {text}: no '=' in it", hint=_FORM)
     if not all(path) or any(character.isspace() for character in key.strip()):
         raise UsageError(f"-o {text}: {key!r} is not a key", hint=_FORM)
     if path[0] == "env":

@@ -31,6 +31,12 @@ class UsageError(SparkrunError):
     exit_code: ClassVar[int] = 2
 
 
+class NoValueError(UsageError):
+    """A setting (``-o KEY=VALUE``) that was given without its value."""
+
+    exit_code: ClassVar[int] = 1
+
+
 class ConfigError(SparkrunError):
     """A file of the user's configuration cannot be used."""
 
