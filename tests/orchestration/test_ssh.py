@@ -77,6 +77,15 @@ def test_another_user_in_the_settings_goes_for_this_machine_too(ssh: FakeSsh) ->
     assert ssh.calls[0][2:5] == ["-l", "somebody-else", "-o"]
 
 
+def test_this_machine_itself_is_reached_as_nobody_else_whoever_its_name_stands_for_among_hosts(ssh: FakeSsh) -> None:
+    runner = SshRunner(SshSettings(user="dgx")).with_users({"localhost": "somebody"})
+    lines: list[str] = []
+
+    ended = (runner.run_here(ScriptCall("reach"), timeout_s=20), runner.stream_here(ScriptCall("reach"), lines.append, timeout_s=20))
+
+    assert (all(result.ok for result in ended), lines, ssh.calls) == (True, ["SPARKRUN_REACH_START", "SPARKRUN_REACH_END"], [])
+
+
 def test_what_login_files_print_is_not_in_the_answer(ssh: FakeSsh) -> None:
     ssh.host("spark-1", "echo 'Welcome to DGX'; echo KEY=value")
     assert run("spark-1", "echo KEY=true").stdout == "KEY=true\n"

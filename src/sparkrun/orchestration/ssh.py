@@ -126,17 +126,17 @@ class SshRunner:
 
     def run_here(self, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
         """Run one script on this machine, whatever user hosts are reached as."""
-        from sparkrun.orchestration.ssh_sessions import run_sessions
-
-        here = msgspec.structs.replace(self.settings, user=None, users={})
-        return run_sessions([self._session(HERE, call, _Texts(), timeout_s)], here)[0]
+        return self._here().run(HERE, call, timeout_s=timeout_s)
 
     def stream_here(
         self, call: ScriptCall, on_line: Callable[[str], None], *, timeout_s: float | None, stop: Event | None = None
     ) -> RemoteResult:
         """Run one script on this machine, and hand each line on as it comes."""
-        here = SshRunner(msgspec.structs.replace(self.settings, user=None), self._emit)
-        return here.stream(HERE, call, on_line, timeout_s=timeout_s, stop=stop)
+        return self._here().stream(HERE, call, on_line, timeout_s=timeout_s, stop=stop)
+
+    def _here(self) -> SshRunner:
+        """To whom this machine is just this machine, whoever ``localhost`` is reached as."""
+        return SshRunner(msgspec.structs.replace(self.settings, user=None, users={}), self._emit)
 
     def send_all(
         self, calls: Iterable[tuple[str, ScriptCall]], on_bytes: Callable[[int], None], *, idle_s: float, stop: Event | None = None
