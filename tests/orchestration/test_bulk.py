@@ -63,6 +63,12 @@ def test_a_stream_that_fails_is_a_failure_of_all() -> None:
     assert [(one.returncode, one.feed_error) for one in ended] == [(-1, "bash: cannot read x")] * 2
 
 
+def test_a_stream_that_stands_still_is_given_up_and_says_so() -> None:
+    ended, _ = pour_into(Sink(COUNT, b""), feed=("bash", "-c", "echo part; exec sleep 600"), idle_s=0.3)
+
+    assert [(one.returncode, one.feed_error) for one in ended] == [(-1, "bash: nothing came of it for 0.3 s")]
+
+
 def test_a_program_that_is_not_here_is_told() -> None:
     (only,), _ = pour_into(Sink(COUNT, b""), feed=("/nowhere/docker", "save"))
     (other,), _ = pour_into(Sink(("/nowhere/ssh",), b""))

@@ -68,8 +68,8 @@ def pour(
         opened: list[_Open] = []
         try:
             opened.extend(_Open(sink) for sink in sinks)
-            _copy(source, opened, on_bytes, Patience(idle_s, stop))
-            return _ended(source, opened, f"{feed[0]}: {{}}", said, stop)
+            why = _copy(source, opened, on_bytes, Patience(idle_s, stop)) or _failure(source, opened, said, stop)
+            return tuple(Poured(-1, feed_error=f"{feed[0]}: {why}") for _ in sinks) if why else _ended(opened, stop)
         finally:
             kill_group(source)
             for sink in opened:
@@ -147,7 +147,8 @@ def _ends(process: subprocess.Popen[bytes], deadline: float, stop: Event) -> boo
     return False
 
 
-def _copy(source: subprocess.Popen[bytes], sinks: Sequence[_Open], on_bytes: Callable[[int], None], patience: Patience) -> None:
+def _copy(source: subprocess.Popen[bytes], sinks: Sequence[_Open], on_bytes: Callable[[int], None], patience: Patience) -> str:
+    """Until the stream ends, or nobody takes any more of it. Why it was given up before that; empty when it was not."""
     assert source.stdout is not None
     fd, done = source.stdout.fileno(), 0
     for sink in sinks:
@@ -155,25 +156,31 @@ def _copy(source: subprocess.Popen[bytes], sinks: Sequence[_Open], on_bytes: Cal
             sink.write(b"", patience)
     while any(sink.takes for sink in sinks):
         if not patience.ready(read=fd):
-            return kill_group(source)
+            return "it was stopped" if patience.stop.is_set() else f"nothing came of it for {patience.idle_s:g} s"
         chunk = os.read(fd, CHUNK_BYTES)
         if not chunk:
-            return None
+            break
         for sink in sinks:
             if sink.takes:
                 sink.write(chunk, patience)
         done += len(chunk)
         on_bytes(done)
-    return None
+    return ""
 
 
-def _ended(source: subprocess.Popen[bytes], sinks: Sequence[_Open], complaint: str, said: IO[bytes], stop: Event) -> tuple[Poured, ...]:
-    """How every sink ended. When the stream came to its own end, but not to a good one, none has got all of it."""
-    wanted = any(sink.takes for sink in sinks)
-    if wanted and source.wait(FINISH_S):
-        lines = _text(said).split("\n")
-        reason = next((line.strip() for line in reversed(lines) if line.strip()), f"ended with exit code {source.returncode}")
-        return tuple(Poured(-1, feed_error=complaint.format(reason)) for _ in sinks)
+def _failure(source: subprocess.Popen[bytes], sinks: Sequence[_Open], said: IO[bytes], stop: Event) -> str:
+    """Why a stream came to its own end but not to a good one, so that nobody has got all of it; empty when it did, or nobody wants it."""
+    if not any(sink.takes for sink in sinks):
+        return ""
+    if not _ends(source, time.monotonic() + FINISH_S, stop):
+        return "it does not end"
+    lines = _text(said).split("\n") if source.returncode else []
+    last = next((line.strip() for line in reversed(lines) if line.strip()), f"ended with exit code {source.returncode}")
+    return last if source.returncode else ""
+
+
+def _ended(sinks: Sequence[_Open], stop: Event) -> tuple[Poured, ...]:
+    """How every sink ended, when there is no more to come."""
     for sink in sinks:
         sink.close()
     deadline = time.monotonic() + FINISH_S
