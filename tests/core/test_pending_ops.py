@@ -68,7 +68,10 @@ def test_files_of_earlier_versions_and_broken_ones_are_read_as_far_as_they_go(tm
     }
     (folder / "y_image_pull.json").write_bytes(msgspec.json.encode({**whole, "more": 1}))
 
+    (folder / "z_image_pull.json").write_bytes(msgspec.json.encode({**whole, "started_at": "yesterday"}))
+
     assert [op.cluster_id for op in pending_ops(paths(tmp_path))] == ["sparkrun_y"]
+    assert sorted(path.name[0] for path in folder.iterdir()) == ["x", "y"]
 
 
 def test_a_transfer_that_another_process_took_over_is_not_closed_by_the_first(tmp_path: Path) -> None:

@@ -103,13 +103,13 @@ def telling(
 
 
 def pending_ops(paths: Paths) -> tuple[PendingOp, ...]:
-    """The transfers whose owners live, oldest first; files of dead ones are removed."""
+    """The transfers whose owners live, oldest first; files of dead ones are removed. What cannot be read is left to whoever wrote it."""
     found: list[PendingOp] = []
     for path in _folder(paths).glob("*.json"):
         op = _read(path)
         if op is not None and _alive(op):
             found.append(op)
-        else:
+        elif op is not None:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
     return tuple(sorted(found, key=lambda op: op.started_at))
@@ -117,8 +117,7 @@ def pending_ops(paths: Paths) -> tuple[PendingOp, ...]:
 
 def _alive(op: PendingOp) -> bool:
     if op.host != socket.gethostname():
-        started = datetime.fromisoformat(op.started_at).timestamp()
-        return time.time() - max(started, op.updated_at) < STALE_S
+        return time.time() - max(_epoch_s(op.started_at), op.updated_at) < STALE_S
     try:
         os.kill(op.pid, 0)
     except ProcessLookupError:
@@ -126,6 +125,13 @@ def _alive(op: PendingOp) -> bool:
     except OSError:
         return True
     return True
+
+
+def _epoch_s(moment: str) -> float:
+    """ISO 8601 as seconds since 1970; 0 for anything else."""
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(moment).timestamp()
+    return 0.0
 
 
 def _folder(paths: Paths) -> Path:
