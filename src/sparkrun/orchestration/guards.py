@@ -71,10 +71,15 @@ class Guards:
 
         result = self._runner.stream(guard.host, guard.call, hear, timeout_s=None, stop=self._over)
         loss = _loss(guard, result, "\n".join(lines))
-        if loss and self.first is None:
-            self.first = loss
-            self.alarm.set()
+        if loss:
+            self._note(loss)
         self._doubt(guard.rank, doubtful=False)
+
+    def _note(self, loss: Loss) -> None:
+        with self._sure:
+            if self.first is None:
+                self.first = loss
+        self.alarm.set()
 
     def _doubt(self, rank: int, *, doubtful: bool) -> None:
         with self._sure:

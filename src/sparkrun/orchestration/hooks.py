@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 
 from sparkrun.core.errors import LaunchFailedError
 from sparkrun.core.plan import LocalCommand
 from sparkrun.utils.proc import stream_process
-from sparkrun.utils.shell import parse_answers
+from sparkrun.utils.shell import parse_answers, quote
 
 KEPT_LINES = 20
 
 
 def run_local_command(command: LocalCommand, on_line: Callable[[str], None]) -> None:
     """Run through the user's shell, handing on its output. Raises ``LaunchFailedError`` with its last lines."""
-    lines: list[str] = []
+    lines: deque[str] = deque(maxlen=KEPT_LINES)
 
     def take(line: str) -> None:
         lines.append(line)
         on_line(line)
 
-    env = " ".join(f"{name}={_quoted(value)}" for name, value in command.env.items())
+    env = " ".join(f"{name}={quote(value)}" for name, value in command.env.items())
     text = f"export {env}\n{command.command}\n"
     words = [os.environ.get("SHELL") or "bash", "-c", f"exec 2>&1; {text}"]
     ended = stream_process(words, stdin="", on_line=take, timeout_s=command.timeout_s or None)
     if ended.timed_out or ended.returncode != 0:
         how = f"took longer than {command.timeout_s:g} s" if ended.timed_out else f"ended with exit code {ended.returncode}"
-        tail = "".join(f"\n  | {line}" for line in lines[-KEPT_LINES:])
+        tail = "".join(f"\n  | {line}" for line in lines)
         raise LaunchFailedError(f"{command.title} {how}{tail}", hint="the workload goes on; correct the command in the recipe")
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "'\\''") + "'"
 
 
 def hook_output(answers: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -30,10 +31,13 @@ def read_on_hosts(calls: Mapping[str, ScriptCall], runner: HostRunner, on_bytes:
 
 
 class _Progress:
+    """How much all hosts have read. Heard by several threads."""
+
     def __init__(self, on_bytes: OnBytes) -> None:
         self._on_bytes = on_bytes
         self._begun = self._told = time.monotonic()
         self._by_host: dict[str, int] = {}
+        self._lock = threading.Lock()
 
     def take(self, host: str, line: str, kept: list[str]) -> None:
         """A line of a host; ``kept`` gets it unless it only tells how far it is."""
@@ -41,8 +45,9 @@ class _Progress:
         if key != "BYTES" or not value.isdecimal():
             kept.append(line)
             return
-        self._by_host[host] = int(value)
-        now = time.monotonic()
-        if now - self._told >= PROGRESS_S:
-            self._told = now
-            self._on_bytes(sum(self._by_host.values()), now - self._begun)
+        with self._lock:
+            self._by_host[host] = int(value)
+            now = time.monotonic()
+            if now - self._told >= PROGRESS_S:
+                self._told = now
+                self._on_bytes(sum(self._by_host.values()), now - self._begun)
