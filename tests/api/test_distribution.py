@@ -389,3 +389,13 @@ def test_a_job_that_lacks_a_rank_does_not_run(spark: FakeCluster, tmp_path: Path
     spark["spark-2"].docker.containers.clear()
 
     assert (whole.running, api.check_job(job.cluster_id, sctx=spark.sctx).running) == (True, False)
+
+
+def test_what_is_brought_again_and_again_and_never_there_is_told(spark: FakeCluster, tmp_path: Path) -> None:
+    host = spark["spark-1"]
+    host.on("observe", lambda: host.docker.lacks.add(IMAGE))
+
+    with pytest.raises(api.LaunchFailedError, match=rf"still not there:\n  image {IMAGE} on spark-1"):
+        api.run(options(tmp_path, "spark-1"), sctx=spark.sctx)
+
+    assert not host.docker.containers

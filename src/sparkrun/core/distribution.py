@@ -143,10 +143,12 @@ def bring_in_rounds(first: T, looking: Looking[T], sctx: SparkrunContext) -> T:
 
 
 def _judge(failures: Sequence[Failure], left: LaunchPlan | Distribution, sctx: SparkrunContext) -> None:
-    """Raise what failed of that which is still missing; what failed of anything else is told."""
+    """Raise what failed of that which is still missing, or has come again and again; what failed of anything else is told."""
     missing = {gap.what for gap in left.gaps} | {transfer.what for transfer in left.transfers}
     if fatal := [failure for failure in failures if failure.transfer.what in missing]:
         raise distribution_error(fatal)
+    if vain := [transfer for transfer in left.transfers if not transfer.optional]:
+        raise _in_vain(vain)
     for failure in failures:
         if failure.transfer.refresh:
             sctx.emit(Warn(f"{failure.host}: no look for a newer {failure.transfer.what}, the one that is there is used: {failure.reason}"))
@@ -176,6 +178,13 @@ def distribution_error(failures: Sequence[Failure]) -> SparkrunError:
     lines = "".join(f"\n  {failure.host or 'this machine'}: {failure.reason}" for failure in told)
     kind = HostUnreachableError if all(failure.unreachable for failure in told) else LaunchFailedError
     return kind(f"cannot bring {first.transfer.kind} {first.transfer.what} to{lines}", hint=first.hint or _way_out(first.transfer))
+
+
+def _in_vain(transfers: Sequence[Transfer]) -> LaunchFailedError:
+    """What was brought as often as anything is tried, without a word of failure, and is missing all the same."""
+    lines = "".join(f"\n  {transfer.kind} {transfer.what} on {', '.join(transfer.hosts)}" for transfer in transfers)
+    hint = "something there takes it away again, or calls it otherwise: look with sparkrun image-cache list, sparkrun model-cache list"
+    return LaunchFailedError(f"brought {MOST_ROUNDS} times and still not there:{lines}", hint=hint)
 
 
 def _way_out(transfer: Transfer) -> str:
