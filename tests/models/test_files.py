@@ -76,8 +76,17 @@ def test_a_stock_is_read_from_the_scripts_answers() -> None:
     stock = parse_hub_stock(Section("STOCK", answers, True))
 
     assert (stock.free_bytes, stock.commit_of(""), stock.commit_of("main"), stock.commit_of("other")) == (2048, COMMIT, COMMIT, None)
-    assert stock.files == {COMMIT: (HubFile("plain.txt", 7), HubFile("sub/a.json", 5, "blob-a"))}
+    assert stock.files == {COMMIT: (HubFile("plain.txt", 7, commit=COMMIT), HubFile("sub/a.json", 5, "blob-a"))}
     assert (stock.blobs, stock.parts) == ({"blob-a": 5, "blob-c": 4}, {"blob-b": 3})
+
+
+def test_a_file_without_a_blob_is_not_taken_for_one_of_its_name_and_size_in_another_snapshot() -> None:
+    lines = [("FILE", f"700\t{commit}/config.json\t") for commit in ("a" * 40, "b" * 40)]
+    stock = parse_hub_stock(Section("STOCK", tuple(lines)))
+
+    (old,), (new,) = stock.files["a" * 40], stock.files["b" * 40]
+
+    assert HubStock(blobs={old.key: 700}).lacks(new) == 700
 
 
 def test_big_files_are_shared_out_evenly_and_small_ones_go_along() -> None:

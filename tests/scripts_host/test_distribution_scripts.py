@@ -208,7 +208,7 @@ def test_a_stock_tells_files_by_what_they_lead_to(host: ScratchHost, hub: Path) 
     stock = parse_hub_stock(host.run("hub_stock", HUB=str(hub), REPO="org/m").section("STOCK"))
 
     linked = {HubFile(path, len(BLOBS[blob]), blob) for path, blob in PATHS.items()}
-    assert set(stock.files[COMMIT]) == linked | {HubFile("outside.bin", 9), HubFile("plain.txt", 4)}
+    assert set(stock.files[COMMIT]) == linked | {HubFile("outside.bin", 9, commit=COMMIT), HubFile("plain.txt", 4, commit=COMMIT)}
     assert (stock.refs, stock.blobs, stock.parts) == ({"main": COMMIT}, {name: len(data) for name, data in BLOBS.items()}, {})
     assert stock.free_bytes
 

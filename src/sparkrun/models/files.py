@@ -28,11 +28,13 @@ class HubFile(msgspec.Struct, frozen=True):
     path: str
     size: int
     blob: str = ""
+    commit: str = ""
+    """The snapshot of a file without a blob: another one may have another file of the same name and size."""
 
     @property
     def key(self) -> str:
         """The name of its blob, or one made up for a file without: it gets one where it is copied to."""
-        return self.blob or f"sparkrun-{hashlib.sha256(f'{self.path} {self.size}'.encode()).hexdigest()[:32]}"
+        return self.blob or f"sparkrun-{hashlib.sha256(f'{self.commit} {self.path} {self.size}'.encode()).hexdigest()[:32]}"
 
 
 class HubStock(msgspec.Struct, frozen=True):
@@ -97,7 +99,7 @@ def parse_hub_stock(section: Section) -> HubStock:
         size, path, blob = line.split("\t")
         commit, slash, inner = path.partition("/")
         if slash and not commit.startswith("."):
-            files.setdefault(commit, []).append(HubFile(inner, int(size), blob))
+            files.setdefault(commit, []).append(HubFile(inner, int(size), blob, "" if blob else commit))
     parts = dict(_sized(line) for line in section.all("PART"))
     whole = {name: size for name, size in parts.items() if not name.endswith((".part", ".incomplete"))}
     return HubStock(
