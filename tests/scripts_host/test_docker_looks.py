@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkrun.core.remote import ScriptCall
+from sparkrun.core.remote import RemoteResult, ScriptCall
+from sparkrun.orchestration.apply import failure_text
 from sparkrun.orchestration.executor import LogView
 from sparkrun.orchestration.observe import workloads_of
 from sparkrun.utils.shell import Section
@@ -138,6 +139,14 @@ def test_logs_are_the_wanted_part(dock: DockerHost, view: LogView, wanted: list[
     ran = dock.run(ScriptCall("docker_logs", {**EXECUTOR.logs_call(NAME, view).params, "LIFELINE": ""}))
 
     assert (ran.returncode, ran.stdout.split()) == (0, wanted)
+
+
+def test_a_log_that_is_not_there_is_told_in_words(dock: DockerHost) -> None:
+    ran = dock.run(ScriptCall("docker_logs", {"NAME": NAME}))
+
+    told = failure_text(RemoteResult("spark-1", ran.returncode, ran.stdout, ran.stderr, connected=True, began=True))
+    assert (ran.returncode, ran.stdout) == (8, "")
+    assert told.startswith(f"there is no container {NAME} on ")
 
 
 def test_following_ends_with_the_container(dock: DockerHost) -> None:

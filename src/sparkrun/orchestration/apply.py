@@ -117,15 +117,19 @@ def failure_text(result: RemoteResult) -> str:
     """Why a script did not succeed, in one line without the host's name."""
     if failure := explain_ssh_failure(result):
         return failure.message
-    said = parse_answers(result.stdout)
-    return said.text("MESSAGE") or said.text("REASON") or last_line(result.stderr) or f"exit code {result.returncode}"
+    return _said(result, "MESSAGE") or _said(result, "REASON") or last_line(result.stderr) or f"exit code {result.returncode}"
 
 
 def failure_hint(result: RemoteResult) -> str | None:
     """What to do about it, as far as that is known."""
     if failure := explain_ssh_failure(result):
         return failure.hint
-    return parse_answers(result.stdout).text("HINT")
+    return _said(result, "HINT")
+
+
+def _said(result: RemoteResult, key: str) -> str | None:
+    """What a script answered; one whose output is something else, such as a log, answers on stderr."""
+    return parse_answers(result.stdout).text(key) or parse_answers(result.stderr).text(key)
 
 
 def last_line(text: str) -> str:

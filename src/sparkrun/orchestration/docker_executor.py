@@ -22,8 +22,8 @@ class DockerExecutor(Executor):
     plugin_name = "docker"
     feature = "executor.docker"
     config_keys: ClassVar[frozenset[str]] = KEYS
-    start_timeout_s: ClassVar[float] = 4 * 3600
-    """An image that is not on the host is pulled on the way."""
+    start_timeout_s: ClassVar[float] = 900
+    """Longer than all calls of docker together, each of which has a limit of its own (``docker_start.sh``)."""
 
     def run_cmd(self, rank: RankPlan, config: ExecutorConfig, labels: JobLabels | None = None) -> list[str]:
         """``docker run …``; what only the host knows stands in it as shell text (see ``docker_text``)."""
@@ -84,7 +84,6 @@ class DockerExecutor(Executor):
             "NAME": name,
             "LINES": "" if view.lines is None else str(view.lines),
             "SKIP": str(view.skip),
-            "SINCE": view.since or "",
             "FOLLOW": "1" if view.follow else "0",
             "LIFELINE": "1",
         }

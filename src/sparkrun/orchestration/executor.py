@@ -48,16 +48,12 @@ class JobLabels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogView(msgspec.Struct, frozen=True):
-    """Which part of a serve log: its last ``lines`` (``None``: all of this launch) without the first ``skip``, and what comes.
-
-    ``since`` is a moment (ISO 8601) or an age such as ``10m``.
-    """
+    """Which part of a serve log: its last ``lines`` (``None``: all of this launch) without the first ``skip``, and what comes."""
 
     lines: int | None = None
     follow: bool = False
     skip: int = 0
     all_ranks: bool = False
-    since: str | None = None
 
 
 class Executor(SparkrunPlugin):
