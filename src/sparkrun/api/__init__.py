@@ -172,7 +172,6 @@ __all__ = [
     "FabricReport",
     "Finding",
     "Fit",
-    "HostCommandError",
     "HostMemoryError",
     "HostOptions",
     "HostUnreachableError",

@@ -130,9 +130,7 @@ def _pairs(option: str, texts: Iterable[str], convert: Callable[[str], ConfigVal
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             kind = NoValueError if option == "-o" and not equals else UsageError
-            raise kind(
-                f"{option} {text}: not of the form KEY=VALUE", hint=f"write {option} KEY=VALUE, or {option} KEY= to take it out"
-            )
+            raise kind(f"{option} {text}: not of the form KEY=VALUE", hint=f"write {option} KEY=VALUE, or {option} KEY= to take it out")
         pairs[key.strip()] = convert(value) if value else None
     return pairs
 

@@ -85,10 +85,6 @@ class HostUnreachableError(SparkrunError):
     """A host did not answer, so its state is unknown."""
 
 
-class HostCommandError(SparkrunError):
-    """A script on a host ended with an error."""
-
-
 class DockerUnavailableError(SparkrunError):
     """Docker cannot be used on a host."""
 

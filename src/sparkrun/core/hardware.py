@@ -32,6 +32,7 @@ class DeviceAccess(msgspec.Struct, frozen=True):
     visibility_variable: str
     nodes: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    """Those that have one name everywhere; another may have any number (that of /dev/kfd)."""
 
     def visible(self, indices: Sequence[int]) -> dict[str, str]:
         """What lets an engine see only these accelerators of its host; nothing when none is named."""
@@ -40,7 +41,7 @@ class DeviceAccess(msgspec.Struct, frozen=True):
 
 DEVICE_ACCESS: dict[str, DeviceAccess] = {
     "nvidia": DeviceAccess("CUDA_VISIBLE_DEVICES"),
-    "amd": DeviceAccess("ROCR_VISIBLE_DEVICES", ("/dev/kfd", "/dev/dri"), ("video", "render")),
+    "amd": DeviceAccess("ROCR_VISIBLE_DEVICES", ("/dev/kfd", "/dev/dri"), ("video",)),
     "intel": DeviceAccess("HABANA_VISIBLE_MODULES", ("/dev/accel",)),
 }
 """By vendor. NVIDIA's container toolkit brings its own device files. AMD: rocm.docs.amd.com, "Running ROCm Docker containers" and

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from sparkrun.core.errors import ConfigError
+from sparkrun.core.hardware import DEVICE_ACCESS
 from sparkrun.core.placement import Allocation, allocations_label
 from sparkrun.core.plan import RankPlan
 from sparkrun.orchestration.docker_config import DockerSettings
@@ -118,10 +119,10 @@ def gpu_words(rank: RankPlan, settings: DockerSettings) -> Iterator[str]:
         return
     if vendor == "nvidia":
         yield from _nvidia_words(settings.gpus or tuple(map(str, rank.gpus)) or ("all",), settings.gpu_access_mode or rank.gpu_access_mode)
-    elif vendor == "amd":
-        yield from ("--device", "/dev/kfd", "--device", "/dev/dri", "--group-add", "video", HOST_KFD_GROUP)
-    elif vendor == "intel":
-        yield from ("--device", "/dev/accel")
+    elif access := DEVICE_ACCESS.get(vendor or ""):
+        yield from (*_pairs("--device", access.nodes), *_pairs("--group-add", access.groups))
+        if vendor == "amd":
+            yield HOST_KFD_GROUP
 
 
 def _nvidia_words(gpus: tuple[str, ...], mode: str | None) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 from sparkrun.core.facts import HostFacts
-from sparkrun.core.hardware import DEVICE_ACCESS, DeviceAccess, HostHardware
+from sparkrun.core.hardware import HostHardware
 from sparkrun.core.values import ConfigValue
 
 GpuAccessMode = Literal["gpus", "devices", "none"]
@@ -55,11 +55,6 @@ class HardwarePlatformPlugin(ABC):
         """The memory bandwidth of one accelerator of a model, ``None`` when unknown."""
         del model
         return None
-
-    @property
-    def device_access(self) -> DeviceAccess | None:
-        """Device files, groups and visibility variable of its accelerators."""
-        return DEVICE_ACCESS.get(self.vendor or "")
 
     def validate_host(self, facts: HostFacts) -> tuple[str, ...]:
         """What is odd about a host of this kind: sentences for a log. Never raises."""

@@ -31,7 +31,8 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "observe": ScriptSpec(
         (*_LOCAL, "net", "hub_place", "model", "fabric", "docker", "containers", "claim"),
         (
-            "MODEL", "REVISION", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING", "CLAIM", "CLAIM_FILE", "CLAIM_WAIT_S", "LIFELINE",
+            "MODEL", "REVISION", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING", "CLAIM", "CLAIM_FILE", "CLAIM_WAIT_S",
+            "LIFELINE",
         ),
         ("PORTS", "IMAGES", "FURTHER"),
     ),

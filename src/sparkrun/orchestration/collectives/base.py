@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from sparkrun.core.fabric import HostFabric
-from sparkrun.core.hardware import DEVICE_ACCESS, DeviceAccess
 
 
 class CollectiveBackend(ABC):
@@ -16,20 +15,11 @@ class CollectiveBackend(ABC):
     name: ClassVar[str]
     vendor: ClassVar[str]
 
-    @property
-    def device_access(self) -> DeviceAccess:
-        """Device files, groups and visibility variable of the vendor's accelerators."""
-        return DEVICE_ACCESS[self.vendor]
-
     def env(self, host: HostFabric) -> dict[str, str]:
         """All variables of a host in a launch over several nodes, sorted; none for a host on its own, which needs no network."""
         if not host.is_networked:
             return {}
         return dict(sorted({**meeting_env(host), **self.library_env(host)}.items()))
-
-    def visibility_env(self, indices: Sequence[int]) -> dict[str, str]:
-        """What lets an engine see only these accelerators of its host."""
-        return self.device_access.visible(indices)
 
     @abstractmethod
     def library_env(self, host: HostFabric) -> dict[str, str]:
