@@ -103,6 +103,13 @@ def test_what_a_host_has_is_handed_on_from_it_in_one_chain() -> None:
     assert [(action.host, action.call.name) for action in transfer.flows[0].actions] == [("b", "docker_load"), ("c", "docker_load")]
 
 
+def test_docker_has_time_to_write_an_image_aside_before_its_first_byte_comes() -> None:
+    facts = [host("a", image=True), host("b")]
+    found = stocks({seen.host: seen for seen in facts}, links=mesh("a", "b"))
+
+    assert only(bring([need("b")], facts, found, idle_s=5)).idle_s == 120 + 42
+
+
 def test_what_only_this_machine_has_goes_to_one_host_which_hands_it_on() -> None:
     facts = [host("a"), host("b")]
     found = stocks({seen.host: seen for seen in facts}, this_machine(), links=mesh("a", "b"))

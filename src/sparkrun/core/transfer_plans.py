@@ -24,6 +24,10 @@ STREAM_BYTES_S = 1_000_000_000
 LINK_SHARE = 0.9
 """How much of a link's speed a stream gets of it."""
 
+ASIDE_BYTES_S = 100_000_000
+"""How fast docker at least writes an image aside: all of it, before it prints the first byte of its archive."""
+IMAGE_IDLE_S = 120
+
 
 def transfer_from(view: ItemView, source: str, branches: tuple[Branch, ...], why: str) -> Transfer:
     """The item from a machine that has it along chains of hosts. ``why`` tells of the source."""
@@ -77,6 +81,7 @@ def _image_transfer(view: ItemView, source: str, hosts: tuple[str, ...], branche
         branches=branches,
         optional=_is_optional(view, hosts),
         flows=(Flow(save_script(what, left_out), tuple(load_action(host, what) for host in hosts), size),),
+        idle_s=IMAGE_IDLE_S + image.size_bytes // ASIDE_BYTES_S,
         size_bytes=size,
         bytes_by_host={} if size is None else dict.fromkeys(hosts, size),
         estimate_s=_estimate_s(view, source, branches, size, 1),
