@@ -8,9 +8,11 @@ import pytest
 
 from sparkrun.core.events import ignore_events
 from sparkrun.core.plan import Transfer
+from sparkrun.core.remote import RemoteResult
 from sparkrun.models.files import HubFile
 from sparkrun.models.hub import Snapshot, keep_action
 from sparkrun.orchestration.distribution import distribute
+from sparkrun.orchestration.relay import listen_to, relay_results
 from sparkrun.orchestration.transfer_locks import holding_transfers
 from sparkrun.testing import FakeCluster
 
@@ -38,3 +40,13 @@ def test_a_way_to_a_host_that_breaks_is_raised_where_its_lock_is_waited_for(tmp_
 
     with pytest.raises(RuntimeError, match="no way there"), holding_transfers([transfer], cluster, ignore_events):
         pass
+
+
+def test_a_stream_that_stood_still_is_told_with_the_host_where_it_did() -> None:
+    heard = listen_to(("a", "b", "c"))
+    heard.take("b\tSTALLED=1")
+    ended = RemoteResult("a", 0)
+
+    told = {result.host: result.stderr for result in relay_results(heard, ended, ("a", "b", "c"), ("b", "c"))}
+
+    assert told == dict.fromkeys("bc", "nothing moved through b any more")

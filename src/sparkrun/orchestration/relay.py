@@ -81,8 +81,10 @@ def _why_lost(host: str, heard: Heard, whole: RemoteResult, hosts: Sequence[str]
         said = heard.lines[before]
         if feed := _value(said, "FEED_SAID") or _value(said, "FEED"):
             return f"{before} could not read it: {feed}"
-        if _value(said, "LOST") is not None or _value(said, "STALLED") is not None:
+        if _value(said, "LOST") is not None:
             return f"{before}, which it came through, was lost"
+    if still := next((each for each in hosts[: hosts.index(host) + 1] if _value(heard.lines[each], "STALLED")), None):
+        return f"nothing moved through {still} any more"
     return whole.stderr.strip() or f"the stream through {hosts[0]} ended early"
 
 
