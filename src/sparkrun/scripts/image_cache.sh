@@ -21,7 +21,7 @@ main() {
     exec {UNIQUE_FD}< <(quietly unique_sizes) {CONTAINERS_FD}< <(quietly containers)
     tell_root
     tell_images
-    while IFS= read -r REPLY; do answer CONTAINER "$REPLY"; done <&"$CONTAINERS_FD"
+    tell_containers
     while IFS= read -r REPLY; do answer UNIQUE "$REPLY"; done <&"$UNIQUE_FD"
     tell_records
   fi
@@ -38,10 +38,28 @@ unique_sizes() {
   done
 }
 
+# A line each, and a last line with 0; or what docker complains of, and its exit code.
 containers() {
-  local ids
-  mapfile -t ids < <(timeout -k 1 20 "$DOCKER" ps -a -q --no-trunc)
-  ((${#ids[@]} == 0)) || timeout -k 1 20 "$DOCKER" inspect --type container -f '{{.Image}} {{.State.Status}} {{.Name}}' -- "${ids[@]}"
+  local ids status=0
+  ask_docker 20 ps -a -q --no-trunc || status=$?
+  if ((status == 0)) && [[ -n $REPLY ]]; then
+    mapfile -t ids <<<"$REPLY"
+    ask_docker 20 inspect --type container -f '{{.Image}} {{.State.Status}} {{.Name}}' -- "${ids[@]}" || status=$?
+    # One that is removed between the two looks is no trouble.
+    [[ ! $DOCKER_SAID =~ [Nn]o\ such\ (container|object) ]] || status=0
+  fi
+  ((status == 0)) || REPLY=$DOCKER_SAID
+  printf '%s\n%s\n' "$REPLY" "$status"
+}
+
+# An image of which it is not known who uses it must not pass for unused.
+tell_containers() {
+  local line lines=() status
+  mapfile -t lines <&"$CONTAINERS_FD"
+  status=${lines[-1]}
+  unset 'lines[-1]'
+  ((status == 0)) || refuse_docker "$status" "${lines[*]}"
+  for line in "${lines[@]}"; do [[ -z $line ]] || answer CONTAINER "$line"; done
 }
 
 tell_root() {

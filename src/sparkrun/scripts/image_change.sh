@@ -50,13 +50,14 @@ unpin() {
 
 # Sets USED_BY to the containers of each image, by its id.
 find_used() {
-  local ids image name
+  local ids image name status=0
   declare -gA USED_BY=()
   ask_docker 20 ps -a -q --no-trunc || refuse_docker "$?" "$DOCKER_SAID"
   [[ -n $REPLY ]] || return 0
   mapfile -t ids <<<"$REPLY"
   # One that is removed between the two looks is no trouble.
-  ask_docker 20 inspect --type container -f '{{.Image}} {{.Name}}' -- "${ids[@]}" || [[ $DOCKER_SAID =~ [Nn]o\ such ]] || refuse_docker 1 "$DOCKER_SAID"
+  ask_docker 20 inspect --type container -f '{{.Image}} {{.Name}}' -- "${ids[@]}" || status=$?
+  ((status == 0)) || [[ $DOCKER_SAID =~ [Nn]o\ such ]] || refuse_docker "$status" "$DOCKER_SAID"
   while read -r image name; do
     [[ -z $image ]] || USED_BY[$image]+="${USED_BY[$image]:+, }${name#/}"
   done <<<"$REPLY"
