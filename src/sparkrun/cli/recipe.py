@@ -49,30 +49,24 @@ def recipe() -> None:
 @click.argument("query", default="")
 @_catalog_options
 @click.pass_obj
-def list_recipes(
-    state: CliState, query: str, hidden: bool, registry: str | None, runtime: str | None, offline: bool, as_json: bool
-) -> None:
+def list_recipes(state: CliState, /, query: str, **given: Any) -> None:
     """List recipes, one row a name.
 
     QUERY is a part of a name, model or description; @registry or @registry/text looks in one registry.
     """
-    from sparkrun.api import CatalogQuery
-
-    _show(state, CatalogQuery(query, registry, runtime, hidden, unique_names=True), offline=offline, as_json=as_json)
+    _show(state, query, given, unique_names=True)
 
 
 @click.command()
 @click.argument("query")
 @_catalog_options
 @click.pass_obj
-def search(state: CliState, query: str, hidden: bool, registry: str | None, runtime: str | None, offline: bool, as_json: bool) -> None:
+def search(state: CliState, /, query: str, **given: Any) -> None:
     """Search recipes, every copy of a name.
 
     QUERY is a part of a name, model or description; @registry or @registry/text looks in one registry.
     """
-    from sparkrun.api import CatalogQuery
-
-    _show(state, CatalogQuery(query, registry, runtime, hidden), offline=offline, as_json=as_json)
+    _show(state, query, given, unique_names=False)
 
 
 @click.command()
@@ -109,14 +103,15 @@ def schema() -> None:
     echo_json(api.schema())
 
 
-def _show(state: CliState, query: object, *, offline: bool, as_json: bool) -> None:
+def _show(state: CliState, text: str, given: dict[str, Any], *, unique_names: bool) -> None:
+    """What the options of ``_catalog_options`` ask for."""
     import msgspec
 
     from sparkrun import api
 
-    assert isinstance(query, api.CatalogQuery)
-    found = api.search_recipes(query, sctx=state.context(offline=offline))
-    if as_json:
+    query = api.CatalogQuery(text, given["registry"], given["runtime"], given["hidden"], unique_names=unique_names)
+    found = api.search_recipes(query, sctx=state.context(offline=given["offline"]))
+    if given["as_json"]:
         echo_json([*(msgspec.to_builtins(item) for item in found.items), *map(_broken_json, found.broken_of(query))])
     else:
         click.echo(_table(found) or _nothing(query.text))
