@@ -25,18 +25,12 @@ CUSTOM = PLAIN + "build_args: [--apply-vllm-pr, '41703']\n"
 def spark(tmp_path: Path) -> FakeCluster:
     """Two hosts with a model and no image of their own."""
     cluster = FakeCluster("spark-1", "spark-2", root=tmp_path)
-    for number, host in enumerate(cluster.by_name.values(), start=1):
+    cluster.join()
+    for host in cluster.by_name.values():
         host.gpus = 1
         host.models["org/m"] = "/hub/m"
         host.docker.lacks.add("vllm-node")
         host.reaches = {"spark-1", "spark-2"} - {host.name}
-        host.fabric = {
-            "FABRIC_PORT_COUNT": "0",
-            "FABRIC_IF_COUNT": "1",
-            "FABRIC_IF_0_NAME": "eth0",
-            "FABRIC_IF_0_ADDRESSES": f"10.0.0.{number}/24",
-            "FABRIC_ROUTE_IF": "eth0",
-        }
     return cluster
 
 

@@ -26,16 +26,10 @@ def sparks(root: Path, count: int) -> FakeCluster:
     """Hosts with a GPU each that reach each other, and that have the image."""
     hosts = [f"spark-{number}" for number in range(1, count + 1)]
     cluster = FakeCluster(*hosts, root=root)
+    cluster.join()
     for name in hosts:
         cluster[name].gpus = 1
         cluster[name].reaches = set(hosts) - {name}
-        cluster[name].fabric = {
-            "FABRIC_PORT_COUNT": "0",
-            "FABRIC_IF_COUNT": "1",
-            "FABRIC_IF_0_NAME": "eth0",
-            "FABRIC_IF_0_ADDRESSES": f"10.0.0.{name[-1]}/24",
-            "FABRIC_ROUTE_IF": "eth0",
-        }
     return cluster
 
 

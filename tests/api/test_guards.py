@@ -15,16 +15,9 @@ RECIPE = "model: org/m\nruntime: vllm\ncontainer: e/v:1\ndefaults: {tensor_paral
 
 def two_hosts(tmp_path: Path) -> FakeCluster:
     two = FakeCluster("a", "b", root=tmp_path)
-    for number, name in enumerate(("a", "b"), start=1):
+    two.join()
+    for name in two.hosts:
         two[name].gpus = 1
-        two[name].fabric = {
-            "FABRIC_PORT_COUNT": "0",
-            "FABRIC_IF_COUNT": "1",
-            "FABRIC_IF_0_NAME": "eth0",
-            "FABRIC_IF_0_ADDRESSES": f"10.0.0.{number}/24",
-            "FABRIC_ROUTE_IF": "eth0",
-            "FABRIC_SSH_ADDRESS": f"10.0.0.{number}",
-        }
         two[name].models["org/m"] = "/models/m"
     (tmp_path / "r.yaml").write_text(RECIPE)
     return two

@@ -24,16 +24,10 @@ SMALL = "metadata: {model_params: 8B, model_dtype: bf16, num_layers: 36, num_kv_
 def spark(tmp_path: Path) -> FakeCluster:
     """Two hosts with one GB10 each, that have the model."""
     cluster = FakeCluster("spark-1", "spark-2", root=tmp_path)
+    cluster.join()
     for name in cluster.hosts:
         cluster[name].gpus = 1
         cluster[name].models["org/m"] = f"{cluster[name].hub}/models--org--m/snapshots/{COMMIT}"
-        cluster[name].fabric = {
-            "FABRIC_PORT_COUNT": "0",
-            "FABRIC_IF_COUNT": "1",
-            "FABRIC_IF_0_NAME": "eth0",
-            "FABRIC_IF_0_ADDRESSES": f"10.0.0.{name[-1]}/24",
-            "FABRIC_ROUTE_IF": "eth0",
-        }
     return cluster
 
 

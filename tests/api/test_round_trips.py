@@ -54,17 +54,10 @@ class Counted(FakeCluster):
 def test_a_launch_takes_as_many_round_trips_whatever_the_number_of_hosts(tmp_path: Path, runtime: str, count: int) -> None:
     cluster = Counted(*HOSTS[:count], root=tmp_path / "home")
     cluster.batches = []
-    for number, host in enumerate(cluster.by_name.values(), start=1):
+    cluster.join()
+    for host in cluster.by_name.values():
         host.gpus = 1
         host.models["org/m"] = "/models/m"
-        host.fabric = {
-            "FABRIC_PORT_COUNT": "0",
-            "FABRIC_IF_COUNT": "1",
-            "FABRIC_IF_0_NAME": "eth0",
-            "FABRIC_IF_0_ADDRESSES": f"10.0.0.{number}/24",
-            "FABRIC_ROUTE_IF": "eth0",
-            "FABRIC_SSH_ADDRESS": f"10.0.0.{number}",
-        }
     recipe = tmp_path / "r.yaml"
     recipe.write_text(f"model: org/m\nruntime: {runtime}\ncontainer: e/v:1\ndefaults: {{tensor_parallel: {count}, host: 0.0.0.0}}\n")
     assert api.run(api.RunOptions(recipe=str(recipe), hosts=api.HostOptions(hosts=HOSTS[:count])), sctx=cluster.sctx).ready

@@ -24,16 +24,10 @@ def spark(tmp_path: Path) -> FakeCluster:
     """Two hosts that have all but tuning configs, and a registry that offers some."""
     put_registry(tmp_path, "reg", FILES)
     cluster = FakeCluster("spark-1", "spark-2", root=tmp_path)
-    for number, host in enumerate(cluster.by_name.values(), start=1):
+    cluster.join()
+    for host in cluster.by_name.values():
         host.gpus = 1
         host.models["org/m"] = "/hub/m"
-        host.fabric = {
-            "FABRIC_PORT_COUNT": "0",
-            "FABRIC_IF_COUNT": "1",
-            "FABRIC_IF_0_NAME": "eth0",
-            "FABRIC_IF_0_ADDRESSES": f"10.0.0.{number}/24",
-            "FABRIC_ROUTE_IF": "eth0",
-        }
     return cluster
 
 

@@ -7,20 +7,16 @@ import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from sparkrun.cli.root import run_command
+from tests.cli import conftest as typed
 from tests.core.conftest import GitRecorder, Repo, fake_github, forbid_connections
 
 
-class Said(NamedTuple):
+class Said(typed.Said):
     """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -41,14 +37,8 @@ class Said(NamedTuple):
 @pytest.fixture
 def sparkrun(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
     """Type a command line."""
-
-    def run(*words: str) -> Said:
-        capsys.readouterr()
-        code = run_command(words)
-        out, err = capsys.readouterr()
-        return Said(code, out, err)
-
-    return run
+    run = typed.typing(capsys)
+    return lambda *words: Said(*run(*words))
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from sparkrun.cli.root import run_command
+from sparkrun.core.context import SparkrunContext
+from sparkrun.testing import FakeCluster
 
 
 class Said(NamedTuple):
@@ -18,9 +20,18 @@ class Said(NamedTuple):
     err: str
 
 
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
-    """Run a command line and read what it says."""
+class State:
+    """What a command asks for its context."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    def context(self) -> SparkrunContext:
+        return self._cluster.sctx
+
+
+def typing(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """What runs a command line and reads what it says."""
 
     def run(*words: str) -> Said:
         capsys.readouterr()
@@ -29,3 +40,9 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
         return Said(code, out, err)
 
     return run
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """Run a command line and read what it says."""
+    return typing(capsys)

@@ -11,24 +11,13 @@ import pytest
 from sparkrun import api
 from sparkrun.cli.cluster_fabric import fabric
 from sparkrun.cli.fabric_text import fabric_text
-from sparkrun.core.context import SparkrunContext
 from sparkrun.testing import FakeCluster
-from tests.cli.conftest import Said
+from tests.cli.conftest import Said, State
 from tests.core.fabric.answers import answers_of
 from tests.core.fabric.hosts import interface, network, spark
 
 Cli = Callable[..., Said]
 UP, LOW = "enp1s0f0np0", "enP2p1s0f0np0"
-
-
-class State:
-    """What a command asks for its context."""
-
-    def __init__(self, cluster: FakeCluster) -> None:
-        self._cluster = cluster
-
-    def context(self) -> SparkrunContext:
-        return self._cluster.sctx
 
 
 @pytest.fixture

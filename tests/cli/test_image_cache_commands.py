@@ -11,22 +11,11 @@ import pytest
 
 from sparkrun import api
 from sparkrun.cli.image_cache import image_cache
-from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import NotCachedError
 from sparkrun.testing import FakeCluster
-from tests.cli.conftest import Said
+from tests.cli.conftest import Said, State
 
 ENGINE = "e/v:1"
-
-
-class State:
-    """What a command asks for its context."""
-
-    def __init__(self, cluster: FakeCluster) -> None:
-        self._cluster = cluster
-
-    def context(self) -> SparkrunContext:
-        return self._cluster.sctx
 
 
 @pytest.fixture

@@ -11,25 +11,14 @@ import pytest
 
 from sparkrun import api
 from sparkrun.cli.model_cache import model_cache
-from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import NotCachedError
 from sparkrun.core.events import Bytes
 from sparkrun.testing import FakeCluster, FakeHubCache
 from sparkrun.testing.hub_cache import REVISION
-from tests.cli.conftest import Said
+from tests.cli.conftest import Said, State
 
 FILES = {"config.json": b"{}", "model.safetensors": b"w" * 4096}
 OLD = "f" * 40
-
-
-class State:
-    """What a command asks for its context."""
-
-    def __init__(self, cluster: FakeCluster) -> None:
-        self._cluster = cluster
-
-    def context(self) -> SparkrunContext:
-        return self._cluster.sctx
 
 
 @pytest.fixture

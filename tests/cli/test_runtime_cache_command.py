@@ -11,20 +11,10 @@ import pytest
 from sparkrun import api
 from sparkrun.cli.runtime_cache import prune_runtime_cache
 from sparkrun.cli.setup import setup
-from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import UsageError
 from sparkrun.core.plan import Upkeep
 from sparkrun.testing import FakeCluster
-
-
-class State:
-    """What a command asks for its context."""
-
-    def __init__(self, cluster: FakeCluster) -> None:
-        self._cluster = cluster
-
-    def context(self) -> SparkrunContext:
-        return self._cluster.sctx
+from tests.cli.conftest import State
 
 
 @pytest.fixture

@@ -48,6 +48,18 @@ class FakeCluster:
         config = SparkrunConfig.load(self._env)
         return SparkrunContext(config, lambda: self, self.root, self.events.append, make_hub=lambda: self.hub)
 
+    def join(self) -> None:
+        """Put all hosts into one network, 10.0.0.1 and so on in their order, by which ssh reaches them."""
+        for number, host in enumerate(self.by_name.values(), start=1):
+            host.fabric = {
+                "FABRIC_PORT_COUNT": "0",
+                "FABRIC_IF_COUNT": "1",
+                "FABRIC_IF_0_NAME": "eth0",
+                "FABRIC_IF_0_ADDRESSES": f"10.0.0.{number}/24",
+                "FABRIC_ROUTE_IF": "eth0",
+                "FABRIC_SSH_ADDRESS": f"10.0.0.{number}",
+            }
+
     def run(self, host: str, call: ScriptCall, *, timeout_s: float) -> RemoteResult:
         """What the host answers; an unknown or switched-off one does not."""
         del timeout_s
