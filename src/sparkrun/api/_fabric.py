@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
 from sparkrun.api._context import reach
+from sparkrun.api._plain import PlainData
 from sparkrun.core.backend_select import BackendBundle, resolve_per_host_backends
 from sparkrun.core.cluster_manager import cluster_env
 from sparkrun.core.context import SparkrunContext
@@ -69,7 +69,7 @@ class FabricHostReport(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-class FabricReport(msgspec.Struct, frozen=True, kw_only=True):
+class FabricReport(PlainData, frozen=True, kw_only=True):
     """The wiring between the hosts that answered, in the given order, and the hosts that did not."""
 
     schema: str = "sparkrun.fabric/1"
@@ -82,11 +82,6 @@ class FabricReport(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[Link, ...]
     notes: tuple[str, ...]
     unreachable: tuple[Unreachable, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
-        return data
 
 
 def fabric(hosts: HostOptions = HostOptions(), *, sctx: SparkrunContext) -> FabricReport:

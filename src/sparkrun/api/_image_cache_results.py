@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
+from sparkrun.api._plain import PlainData
 from sparkrun.containers.image_cache import ImagePin, ImageUser
 from sparkrun.core.facts import Unreachable
 
@@ -56,7 +58,7 @@ class ImageHostReport(msgspec.Struct, frozen=True, kw_only=True):
     images: int
 
 
-class ImageCacheReport(msgspec.Struct, frozen=True, kw_only=True):
+class ImageCacheReport(PlainData, frozen=True, kw_only=True):
     """The images of all hosts, one that several have once."""
 
     schema: str = "sparkrun.image-cache/1"
@@ -64,7 +66,7 @@ class ImageCacheReport(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str | None
     hosts: tuple[ImageHostReport, ...]
     images: tuple[ImageReport, ...]
-    differing: dict[str, tuple[str, ...]] = {}
+    differing: Mapping[str, tuple[str, ...]] = {}
     """Tags that mean different images on different hosts, with those hosts."""
     unreachable: tuple[Unreachable, ...] = ()
 
@@ -72,11 +74,6 @@ class ImageCacheReport(msgspec.Struct, frozen=True, kw_only=True):
     def good(self) -> bool:
         """Whether every host answered and docker could read what it was asked to."""
         return not self.unreachable and all(copy.verified is not False for image in self.images for copy in image.copies)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
-        return data
 
 
 class ImageChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +90,7 @@ class ImageChange(msgspec.Struct, frozen=True, kw_only=True):
     frees_bytes: int | None = 0
 
 
-class ImageCacheChange(msgspec.Struct, frozen=True, kw_only=True):
+class ImageCacheChange(PlainData, frozen=True, kw_only=True):
     """What a command did, or with ``applied`` false would do, on all hosts."""
 
     schema: str = "sparkrun.image-cache-change/1"
@@ -117,5 +114,4 @@ class ImageCacheChange(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
-        return {**data, "frees_bytes": self.frees_bytes}
+        return {**super().to_json(), "frees_bytes": self.frees_bytes}

@@ -11,9 +11,10 @@ from sparkrun.api._model_look import CacheOptions, Told, holding, look_at, repor
 from sparkrun.api._model_verify import verify_caches
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import UsageError
+from sparkrun.core.pins import Pin
 from sparkrun.models.cache_hosts import SharedCache, pin_call, unpin_call
 from sparkrun.models.cache_rules import RemovalPlan, plan_delete, plan_prune, plan_prune_rest, plan_repair
-from sparkrun.models.hub_cache import CachedModel, HubCache, Pin
+from sparkrun.models.hub_cache import CachedModel, HubCache
 
 
 def model_cache(options: CacheOptions = CacheOptions(), *, sctx: SparkrunContext) -> ModelCacheReport:

@@ -6,9 +6,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from sparkrun.api._plain import PlainData
 from sparkrun.core.facts import Unreachable
+from sparkrun.core.pins import Pin
 from sparkrun.models.cache_rules import Problem
-from sparkrun.models.hub_cache import CachedSnapshot, Pin
+from sparkrun.models.hub_cache import CachedSnapshot
 
 ModelState = Literal["whole", "damaged", "unknown"]
 Action = Literal["delete", "prune", "repair", "pin", "unpin"]
@@ -75,7 +77,7 @@ class CacheReport(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[ModelReport, ...]
 
 
-class ModelCacheReport(msgspec.Struct, frozen=True, kw_only=True):
+class ModelCacheReport(PlainData, frozen=True, kw_only=True):
     """The caches of all hosts, each physical one once."""
 
     schema: str = "sparkrun.model-cache/1"
@@ -89,11 +91,6 @@ class ModelCacheReport(msgspec.Struct, frozen=True, kw_only=True):
     def good(self) -> bool:
         """Whether every host answered and nothing is known to be wrong."""
         return not self.unreachable and all(model.good for cache in self.caches for model in cache.models)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
-        return data
 
 
 class RemovalReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +135,7 @@ class CacheChange(msgspec.Struct, frozen=True, kw_only=True):
         return sum(change.frees_bytes for change in self.models)
 
 
-class ModelCacheChange(msgspec.Struct, frozen=True, kw_only=True):
+class ModelCacheChange(PlainData, frozen=True, kw_only=True):
     """What a command did, or with ``applied`` false would do, in all caches."""
 
     schema: str = "sparkrun.model-cache-change/1"
@@ -164,5 +161,4 @@ class ModelCacheChange(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
-        return {**data, "frees_bytes": self.frees_bytes}
+        return {**super().to_json(), "frees_bytes": self.frees_bytes}

@@ -69,8 +69,7 @@ def refusal(repo: str, shared: SharedCache, users: Users) -> str | None:
     if model and model.linked_to:
         return f"its folder is a link to {model.linked_to}: remove that by hand"
     if model and model.pin:
-        by, why = model.pin.by and f" by {model.pin.by}", model.pin.reason and f" ({model.pin.reason})"
-        return f"it is pinned{by}{why}"
+        return model.pin.text
     return users.refusal(repo, shared.hosts)
 
 

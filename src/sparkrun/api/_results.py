@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from sparkrun.api._plain import PlainData
 from sparkrun.core.cluster_status import ClusterStatus, Workload
 from sparkrun.core.facts import Unreachable
 from sparkrun.core.jobs import Job
@@ -13,7 +14,7 @@ from sparkrun.core.pending_ops import PendingOp
 from sparkrun.core.timings import Timing
 
 
-class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+class RunResult(PlainData, frozen=True, kw_only=True):
     """A workload that was asked for and now runs. Times are milliseconds since the engine was started; ``None`` where nobody waited."""
 
     schema: str = "sparkrun.run/1"
@@ -35,11 +36,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of the engine's log that were emitted while waiting."""
     timings: tuple[Timing, ...] = ()
     """Each of the six phases with its steps, and the stages of the wait."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
-        return data
 
 
 class BuiltImage(msgspec.Struct, frozen=True):
@@ -69,7 +65,7 @@ class TuningResult(msgspec.Struct, frozen=True):
     sent_to: tuple[str, ...]
 
 
-class BuildResult(msgspec.Struct, frozen=True, kw_only=True):
+class BuildResult(PlainData, frozen=True, kw_only=True):
     """Hosts on which a recipe can be launched at once. ``tuning`` is ``None`` where none are used or synced."""
 
     schema: str = "sparkrun.build/1"
@@ -80,11 +76,6 @@ class BuildResult(msgspec.Struct, frozen=True, kw_only=True):
     built: tuple[BuiltImage, ...] = ()
     brought: tuple[Brought, ...] = ()
     tuning: TuningResult | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The shape of ``build --json``."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
-        return data
 
 
 class StatusReport(msgspec.Struct, frozen=True):
@@ -124,7 +115,7 @@ class StoppedWorkload(msgspec.Struct, frozen=True):
     had_ended: bool = False
 
 
-class StopResult(msgspec.Struct, frozen=True):
+class StopResult(PlainData, frozen=True):
     """What was stopped, and the hosts that could not be asked."""
 
     stopped: tuple[StoppedWorkload, ...]
@@ -132,10 +123,10 @@ class StopResult(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"schema": "sparkrun.stop/1", **msgspec.to_builtins(self)}
+        return {"schema": "sparkrun.stop/1", **super().to_json()}
 
 
-class CheckResult(msgspec.Struct, frozen=True):
+class CheckResult(PlainData, frozen=True):
     """Whether a workload runs, and answers where that was asked (``healthy`` is ``None`` otherwise)."""
 
     running: bool
@@ -147,7 +138,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         """The shape of ``cluster check-job --json``."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
+        data = super().to_json()
         if data["metadata"]:
             data["metadata"].pop("plan", None)
         return data

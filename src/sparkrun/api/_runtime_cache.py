@@ -8,12 +8,13 @@ from typing import Any, Literal
 import msgspec
 
 from sparkrun.api._cache_scope import cache_scope, moment
+from sparkrun.api._plain import PlainData
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import UsageError
 from sparkrun.core.facts import Unreachable
 from sparkrun.core.hosts import HostOptions
 from sparkrun.core.remote import RemoteResult, ScriptCall
-from sparkrun.orchestration.observe import CONNECT_TIMEOUT_S, unreachable_of
+from sparkrun.orchestration.observe import CONNECT_TIMEOUT_S, silence_of
 from sparkrun.runtimes.runtime_cache import PRUNE_AFTER_DAYS
 from sparkrun.utils.shell import Section, parse_answers
 
@@ -40,7 +41,7 @@ class RuntimeCacheHost(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[RuntimeCacheEntry, ...]
 
 
-class RuntimeCacheReport(msgspec.Struct, frozen=True, kw_only=True):
+class RuntimeCacheReport(PlainData, frozen=True, kw_only=True):
     """What was, or with ``applied`` false would be, removed on all hosts."""
 
     schema: str = "sparkrun.runtime-cache/1"
@@ -63,8 +64,7 @@ class RuntimeCacheReport(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
-        return {**data, "frees_bytes": self.frees_bytes}
+        return {**super().to_json(), "frees_bytes": self.frees_bytes}
 
 
 def prune_runtime_cache(
@@ -88,12 +88,8 @@ def prune_runtime_cache(
         max_age_days=age_days,
         origin=scope.selection.origin,
         hosts=tuple(_host(result, section, applied=apply) for result, section in found if result.ok and section.complete),
-        unreachable=tuple(_silent(result) for result, section in found if not (result.ok and section.complete)),
+        unreachable=tuple(silence_of(result, "the look at its cache") for result, section in found if not (result.ok and section.complete)),
     )
-
-
-def _silent(result: RemoteResult) -> Unreachable:
-    return Unreachable(result.host, "the look at its cache was cut off") if result.ok else unreachable_of(result)
 
 
 def _host(result: RemoteResult, section: Section, *, applied: bool) -> RuntimeCacheHost:

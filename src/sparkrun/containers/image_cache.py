@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
 
+from sparkrun.core.pins import Pin, read_pin
 from sparkrun.utils.shell import Section
 
-KIB = 1024
 _SIZE = re.compile(r"([\d.]+) ?([kMGT]?B)")
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _FRACTION = re.compile(r"\.\d+")
 
 
-class ImagePin(msgspec.Struct, frozen=True):
-    """Why an image must stay: who said so, when (ISO 8601), and what it was called then."""
+class ImagePin(Pin, frozen=True):
+    """Why an image must stay, and what it was called then."""
 
-    by: str = ""
-    at: str = ""
-    reason: str = ""
     name: str = ""
 
 
@@ -92,14 +89,13 @@ class _Told(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_images(host: str, section: Section) -> ImageStore:
     """From what ``image_cache.sh`` says."""
-    free, total = section.number("FREE_KIB"), section.number("TOTAL_KIB")
     return ImageStore(
         host=host,
         root=section.text("ROOT"),
         driver=section.text("DRIVER") or "",
         now=float(section.number("NOW") or 0),
-        free_bytes=None if free is None else free * KIB,
-        total_bytes=None if total is None else total * KIB,
+        free_bytes=section.kib("FREE_KIB"),
+        total_bytes=section.kib("TOTAL_KIB"),
         images=tuple(_images(section)),
     )
 
@@ -112,11 +108,11 @@ def docker_bytes(text: str) -> int | None:
 
 def _images(section: Section) -> Iterator[HostImage]:
     told = {image.id: image for text in section.all("IMAGE") if (image := _decoded(text))}
-    unique = dict(_pairs(section.all("UNIQUE")))
-    used = {made: float(text) for made, text in _pairs(section.all("USED")) if text.isdecimal()}
-    pins = {made: _pin(text) for made, text in _pairs(section.all("PIN"))}
+    unique = dict(section.parted("UNIQUE"))
+    used = {made: float(text) for made, text in section.parted("USED") if text.isdecimal()}
+    pins = {made: read_pin(text, ImagePin) for made, text in section.parted("PIN")}
     users: dict[str, list[ImageUser]] = {}
-    for made, rest in _pairs(section.all("CONTAINER")):
+    for made, rest in section.parted("CONTAINER"):
         state, _blank, name = rest.partition(" ")
         users.setdefault(made, []).append(ImageUser(name.removeprefix("/"), state))
     for image in told.values():
@@ -142,19 +138,6 @@ def _decoded(text: str) -> _Told | None:
         return msgspec.json.decode(text, type=_Told)
     except msgspec.MsgspecError:
         return None
-
-
-def _pin(text: str) -> ImagePin:
-    try:
-        return msgspec.json.decode(text, type=ImagePin)
-    except msgspec.MsgspecError:
-        return ImagePin(reason=text)
-
-
-def _pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for text in texts:
-        first, _blank, rest = text.partition(" ")
-        yield first, rest
 
 
 def _moment(text: str | None) -> str:

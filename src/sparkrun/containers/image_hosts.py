@@ -9,7 +9,7 @@ from sparkrun.containers.image_rules import ImageRemoval
 from sparkrun.core.facts import Unreachable
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
 from sparkrun.orchestration.host_reading import OnBytes, read_on_hosts
-from sparkrun.orchestration.observe import CONNECT_TIMEOUT_S, unreachable_of
+from sparkrun.orchestration.observe import CONNECT_TIMEOUT_S, silence_of
 from sparkrun.orchestration.transfer_locks import lock_file
 from sparkrun.utils.shell import parse_answers
 
@@ -53,7 +53,7 @@ def unpin_call(image: HostImage) -> ScriptCall:
 
 
 def _silent(result: RemoteResult) -> Unreachable:
-    return Unreachable(result.host, "what it said of its images was cut off") if result.ok else unreachable_of(result)
+    return silence_of(result, "what it said of its images")
 
 
 def _read_call(ids: Iterable[str]) -> ScriptCall:

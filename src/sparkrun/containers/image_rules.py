@@ -93,8 +93,7 @@ def refusal(image: HostImage) -> str | None:
     if image.users:
         return "; ".join(f"container {user.name} ({user.state}) has it" for user in image.users)
     if image.pin:
-        by, why = image.pin.by and f" by {image.pin.by}", image.pin.reason and f" ({image.pin.reason})"
-        return f"it is pinned{by}{why}"
+        return image.pin.text
     return None
 
 

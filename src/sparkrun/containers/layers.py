@@ -67,11 +67,10 @@ class ImageStock(msgspec.Struct, frozen=True):
 
 def parse_image_stock(section: Section) -> ImageStock:
     """The answers of ``docker_stock.sh``."""
-    free = section.number("ROOT_FREE_KIB")
     return ImageStock(
         store=section.text("STORE") or "",
         root=section.text("ROOT") or "",
-        free_bytes=None if free is None else free * 1024,
+        free_bytes=section.kib("ROOT_FREE_KIB"),
         images=dict(_image(line) for line in section.all("IMAGE")),
         held=tuple(_listed(line) for line in section.all("HELD")),
     )

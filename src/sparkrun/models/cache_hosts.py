@@ -13,7 +13,7 @@ from sparkrun.core.shared_caches import groups_of
 from sparkrun.models.cache_rules import Check, RemovalPlan
 from sparkrun.models.hub_cache import CachedModel, HubCache, parse_cache
 from sparkrun.orchestration.host_reading import OnBytes, read_on_hosts
-from sparkrun.orchestration.observe import CONNECT_TIMEOUT_S, unreachable_of
+from sparkrun.orchestration.observe import CONNECT_TIMEOUT_S, silence_of
 from sparkrun.orchestration.transfer_locks import lock_file
 from sparkrun.utils.shell import parse_answers
 
@@ -92,7 +92,7 @@ def _cache_of(result: RemoteResult) -> HubCache | None:
 
 
 def _silent(result: RemoteResult) -> Unreachable:
-    return Unreachable(result.host, "what it said of its cache was cut off") if result.ok else unreachable_of(result)
+    return silence_of(result, "what it said of its cache")
 
 
 def _read_back(seen: Mapping[str, HubCache], hf_home: str, runner: HostRunner) -> dict[str, str]:

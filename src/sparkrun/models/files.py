@@ -93,7 +93,6 @@ def patterns_of(model: ModelSource) -> tuple[str, ...]:
 
 def parse_hub_stock(section: Section) -> HubStock:
     """The answers of ``hub_stock.sh``."""
-    free = section.number("FREE_KIB")
     files: dict[str, list[HubFile]] = {}
     for line in section.all("FILE"):
         size, path, blob = line.split("\t")
@@ -103,7 +102,7 @@ def parse_hub_stock(section: Section) -> HubStock:
     parts = dict(_sized(line) for line in section.all("PART"))
     whole = {name: size for name, size in parts.items() if not name.endswith((".part", ".incomplete"))}
     return HubStock(
-        free_bytes=None if free is None else free * 1024,
+        free_bytes=section.kib("FREE_KIB"),
         refs=dict(_ref(line) for line in section.all("REF")),
         files={commit: tuple(sorted(found, key=lambda file: file.path)) for commit, found in files.items()},
         blobs={**dict(_sized(line) for line in section.all("BLOB")), **whole},

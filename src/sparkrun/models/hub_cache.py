@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from sparkrun.core.pins import Pin, read_pin
 from sparkrun.utils.shell import Section
 
 FileState = Literal["here", "missing", "outside", "own"]
@@ -16,7 +17,6 @@ FileState = Literal["here", "missing", "outside", "own"]
 
 BLOCK_BYTES = 512
 """The unit in which find counts what a file takes on the disk."""
-KIB = 1024
 INCOMING = ".sparkrun-incoming"
 STORE = "blobs"
 """Where the hub's client keeps one copy of a file that several repositories have; their blobs are links into it."""
@@ -94,14 +94,6 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
     modified_at: float
 
 
-class Pin(msgspec.Struct, frozen=True):
-    """Why a model must stay: who said so, and when (ISO 8601)."""
-
-    by: str = ""
-    at: str = ""
-    reason: str = ""
-
-
 class CachedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model of the cache. ``disk_bytes`` counts every blob once, and those of the store that it leads to."""
 
@@ -149,7 +141,6 @@ class HubCache(msgspec.Struct, frozen=True, kw_only=True):
 def parse_cache(host: str, section: Section) -> HubCache:
     """From what ``model_cache.sh`` says. What it says in a way nobody knows is left out."""
     entries = {entry.path: entry for entry in _entries(section)}
-    free, total = section.number("FREE_KIB"), section.number("TOTAL_KIB")
     return HubCache(
         host=host,
         hub=section.text("HUB") or "",
@@ -157,8 +148,8 @@ def parse_cache(host: str, section: Section) -> HubCache:
         here=section.flag("HUB_HERE") is True,
         writable=section.flag("WRITABLE") is True,
         now=float(section.number("NOW") or 0),
-        free_bytes=None if free is None else free * KIB,
-        total_bytes=None if total is None else total * KIB,
+        free_bytes=section.kib("FREE_KIB"),
+        total_bytes=section.kib("TOTAL_KIB"),
         models=tuple(_Reader(section, entries).models()),
         entries=entries,
         marked=section.flag("MARKED") is True,
@@ -214,12 +205,6 @@ def _sized(text: str) -> tuple[str, int]:
     return path, int(size) if size.isdecimal() else 0
 
 
-def _pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for text in texts:
-        first, _blank, rest = text.partition(" ")
-        yield first, rest
-
-
 class _Reader:
     """Puts the entries of a cache together to models."""
 
@@ -229,13 +214,13 @@ class _Reader:
         for entry in entries.values():
             self._by_folder.setdefault(_owner(entry.path), []).append(entry)
         self._refs: dict[str, dict[str, str]] = {}
-        for commit, path in _pairs(section.all("REF")):
+        for commit, path in section.parted("REF"):
             folder, _slash, name = path.partition("/refs/")
             self._refs.setdefault(folder, {})[name] = commit
-        self._linked = dict(_pairs(section.all("LINKED")))
+        self._linked = dict(section.parted("LINKED"))
         self._unreadable = section.all("UNREADABLE")
-        self._pins = {folder: _pin(text) for folder, text in _pairs(section.all("PIN"))}
-        self._used = {folder: float(text) for folder, text in _pairs(section.all("USED")) if text.isdecimal()}
+        self._pins = {folder: read_pin(text, Pin) for folder, text in section.parted("PIN")}
+        self._used = {folder: float(text) for folder, text in section.parted("USED") if text.isdecimal()}
 
     def models(self) -> Iterator[CachedModel]:
         unread = (_owner(path) for path in self._unreadable)
@@ -339,10 +324,3 @@ def _owner(path: str) -> str:
 
 def _unfinished(path: str) -> bool:
     return path.endswith(".incomplete")
-
-
-def _pin(text: str) -> Pin:
-    try:
-        return msgspec.json.decode(text, type=Pin)
-    except msgspec.MsgspecError:
-        return Pin(reason=text)

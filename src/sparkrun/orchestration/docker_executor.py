@@ -9,7 +9,7 @@ from sparkrun.core.plan import HostAction, RankPlan
 from sparkrun.core.remote import ScriptCall
 from sparkrun.orchestration.docker import OWNER, docker_run_cmd, docker_stop_cmd, gate_name
 from sparkrun.orchestration.docker_config import KEYS, DockerSettings, read_docker_config
-from sparkrun.orchestration.executor import EVIDENCE_LINES, Executor, ExecutorConfig, JobLabels, LogView, upkeep_params
+from sparkrun.orchestration.executor import EVIDENCE_LINES, Executor, ExecutorConfig, JobLabels, LogView, assigned, upkeep_params
 from sparkrun.orchestration.primitives import in_home
 
 GRACE_S = 10
@@ -53,7 +53,7 @@ class DockerExecutor(Executor):
             "CREATE": tuple(in_home(mount.source) for mount in rank.mounts if mount.create),
             "CHECKED": _checked_sources(settings),
         }
-        return ScriptCall("docker_start", params, {"SECRET_ENVS": _pairs(rank.secret_env)})
+        return ScriptCall("docker_start", params, {"SECRET_ENVS": assigned(rank.secret_env)})
 
     def gate_action(self, rank: RankPlan, labels: JobLabels, config: ExecutorConfig) -> HostAction | None:
         """Let a gated rank become its engine."""
@@ -68,7 +68,7 @@ class DockerExecutor(Executor):
 
     def hook_call(self, rank: RankPlan, command: str, env: Mapping[str, str], *, timeout_s: int) -> ScriptCall:
         """Run a command in the container as root. ``timeout_s`` 0 is no limit."""
-        return ScriptCall("docker_exec", {"NAME": rank.name, "COMMAND": command, "ENVS": _pairs(env), "TIMEOUT_S": str(timeout_s)})
+        return ScriptCall("docker_exec", {"NAME": rank.name, "COMMAND": command, "ENVS": assigned(env), "TIMEOUT_S": str(timeout_s)})
 
     def stop_call(self, names: tuple[str, ...], *, launch: str = "") -> ScriptCall:
         """Stopped, removed, and confirmed gone."""
@@ -101,7 +101,3 @@ class DockerExecutor(Executor):
 def _checked_sources(settings: DockerSettings) -> tuple[str, ...]:
     """Sources that somebody wrote down, which must not lead into the host's own folders."""
     return tuple(in_home(volume).partition(":")[0] for volume in settings.volumes)
-
-
-def _pairs(env: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{key}={value}" for key, value in sorted(env.items()))

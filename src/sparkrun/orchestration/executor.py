@@ -136,6 +136,11 @@ class Executor(SparkrunPlugin):
         return tuple(key for key in config if key not in self.config_keys)
 
 
+def assigned(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Variables as scripts take them: ``NAME=value``, sorted."""
+    return tuple(f"{key}={value}" for key, value in sorted(env.items()))
+
+
 def upkeep_params(rank: RankPlan) -> dict[str, str]:
     """Parameters of a start script for the caches that the rank uses (``upkeep.sh``)."""
     upkeep = rank.upkeep

@@ -8,7 +8,7 @@ import msgspec
 
 from sparkrun.core.facts import Unreachable
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
-from sparkrun.orchestration.observe import unreachable_of
+from sparkrun.orchestration.observe import silence_of
 from sparkrun.utils.shell import parse_answers
 
 CHANGE_TIMEOUT_S = 3600
@@ -37,9 +37,5 @@ def change_hosts(calls: Iterable[tuple[str, ScriptCall]], runner: HostRunner) ->
 def _changed(result: RemoteResult) -> Changed:
     section = parse_answers(result.stdout).section("CHANGE")
     kept = dict(text.split("\t", 1) for text in section.all("KEPT") if "\t" in text)
-    failed = None if result.ok and section.complete else _failure(result)
+    failed = None if result.ok and section.complete else silence_of(result, "the change")
     return Changed(section.all("REMOVED"), kept, failed)
-
-
-def _failure(result: RemoteResult) -> Unreachable:
-    return Unreachable(result.host, "the change was cut off") if result.ok else unreachable_of(result)

@@ -10,7 +10,7 @@ import msgspec
 
 from sparkrun.core.plan import RankPlan
 from sparkrun.core.remote import ScriptCall
-from sparkrun.orchestration.executor import EVIDENCE_LINES, Executor, ExecutorConfig, JobLabels, LogView, upkeep_params
+from sparkrun.orchestration.executor import EVIDENCE_LINES, Executor, ExecutorConfig, JobLabels, LogView, assigned, upkeep_params
 
 _PLACES = {
     "working_dir": "WORKING_DIR",
@@ -48,13 +48,13 @@ class LocalExecutor(Executor):
             "CLUSTER_ID": labels.cluster_id,
             "LAUNCH": labels.launch,
             "COMMAND": rank.command,
-            "ENVS": _pairs(rank.env),
+            "ENVS": assigned(rank.env),
             "ALLOCATIONS": _allocations(rank),
             "LABELS": msgspec.json.encode(labels).decode(),
             **upkeep_params(rank),
         }
         params |= {_PLACES[key]: str(value) for key, value in config.items() if key in _PLACES and value is not None}
-        return ScriptCall("local_start", params, {"SECRET_ENVS": _pairs(rank.secret_env)})
+        return ScriptCall("local_start", params, {"SECRET_ENVS": assigned(rank.secret_env)})
 
     def stop_call(self, names: tuple[str, ...], *, launch: str = "") -> ScriptCall:
         """TERM to the whole process group, KILL after the grace, confirmed."""
@@ -77,10 +77,6 @@ class LocalExecutor(Executor):
     def watch_params(self, name: str) -> Mapping[str, str]:
         """The observer watches the pid file's process."""
         return {"WATCH_NAME": name}
-
-
-def _pairs(env: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{key}={value}" for key, value in sorted(env.items()))
 
 
 def _allocations(rank: RankPlan) -> str:

@@ -71,6 +71,11 @@ def unreachable_of(result: RemoteResult) -> Unreachable:
     return Unreachable(result.host, failure_text(result), failure_hint(result))
 
 
+def silence_of(result: RemoteResult, told: str) -> Unreachable:
+    """A host whose script failed, or ended before all that it ``told`` had come."""
+    return Unreachable(result.host, f"{told} was cut off") if result.ok else unreachable_of(result)
+
+
 def observe_here(question: Question, runner: HostRunner) -> HostFacts | Unreachable:
     """Facts of the control machine itself."""
     return _facts(runner.run_here(_look(question, sys.executable), timeout_s=OBSERVE_TIMEOUT_S), question)
@@ -112,13 +117,13 @@ def _facts(result: RemoteResult, question: Question) -> HostFacts | Unreachable:
         home=host.text("HOME") or "",
         arch=host.text("ARCH") or "",
         cpus=host.number("CPUS") or 0,
-        memory_total_bytes=_kib(host, "MEM_TOTAL_KIB"),
-        memory_available_bytes=_kib(host, "MEM_AVAILABLE_KIB"),
+        memory_total_bytes=host.kib("MEM_TOTAL_KIB"),
+        memory_available_bytes=host.kib("MEM_AVAILABLE_KIB"),
         cache_dir=host.text("SPARKRUN_CACHE") or "",
         cache_writable=host.text("SPARKRUN_CACHE_WRITABLE") != "0",
         hf_cache=host.text("HF_CACHE") or "",
         hf_hub=host.text("HF_HUB_CACHE") or "",
-        hf_free_bytes=_kib(host, "HF_CACHE_FREE_KIB"),
+        hf_free_bytes=host.kib("HF_CACHE_FREE_KIB"),
         hf_cache_id=host.text("HF_CACHE_ID") or "",
         hardware=_hardware(answers.section("ACCEL"), host),
         fabric=parse_fabric(answers.section("FABRIC")),
@@ -222,7 +227,6 @@ def _workload(host: str, executor: str, section: Section) -> WorkloadFacts:
     if allocations := section.text("ALLOCATIONS"):
         labels[ALLOCATIONS_LABEL] = allocations
     port_state = section.text("PORT_STATE")
-    memory = section.number("RSS_KIB")
     return WorkloadFacts(
         host=host,
         name=section.text("NAME") or "",
@@ -239,7 +243,7 @@ def _workload(host: str, executor: str, section: Section) -> WorkloadFacts:
         log_file=section.text("LOG_FILE") or None,
         port_open=None if not port_state else port_state == "listening",
         health=section.number("HEALTH"),
-        memory_bytes=None if memory is None else memory * KIB,
+        memory_bytes=section.kib("RSS_KIB"),
     )
 
 
@@ -248,8 +252,3 @@ def _labels(text: str | None) -> dict[str, str | int | float | bool | None]:
         return msgspec.json.decode(text or "{}", type=dict[str, str | int | float | bool | None])
     except msgspec.DecodeError:
         return {}
-
-
-def _kib(section: Section, key: str) -> int | None:
-    value = section.number(key)
-    return None if value is None else value * KIB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 Params: TypeAlias = Mapping[str, str | Sequence[str]]
@@ -38,6 +38,17 @@ class Section(NamedTuple):
         """The last value as a whole number; None when it is missing or no number, such as `[N/A]`."""
         text = self.text(key)
         return int(text) if text and _NUMBER.fullmatch(text) else None
+
+    def kib(self, key: str) -> int | None:
+        """The last value, a number of KiB, in bytes; None when it is missing or no number."""
+        number = self.number(key)
+        return None if number is None else number * 1024
+
+    def parted(self, key: str) -> Iterator[tuple[str, str]]:
+        """Every value as its first word and the rest."""
+        for value in self.all(key):
+            first, _blank, rest = value.partition(" ")
+            yield first, rest
 
     def flag(self, key: str) -> bool | None:
         """True for `1`, False for `0`, None (unknown) for all else."""
