@@ -107,6 +107,16 @@ each_line() {
   [[ -z $line ]] || "$3" "$line"
 }
 
+# FD PID SECONDS TAKE LOOK: the same for the output of a child that ends with this script, whatever ends that; leaves its exit code in REPLY.
+follow_child() {
+  local child=$2
+  trap 'kill "$child" 2>/dev/null || :' EXIT
+  each_line "$1" "${@:3}"
+  REPLY=0
+  wait "$child" || REPLY=$?
+  trap - EXIT
+}
+
 # --- processes -----------------------------------------------------------------------------------------------------------------
 
 # COMMAND...: in a child that holds nothing of this session but the pipe to this script, and no lock. (Redirections of the command itself

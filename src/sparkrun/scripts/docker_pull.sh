@@ -26,15 +26,10 @@ main() {
 }
 
 fetch() {
-  local status=0 pull
   LAST='' SPOKEN='' SEEN=0 COMPLETE=0 DEADLINE=$((SECONDS + ${PATIENCE_S:-60}))
   exec {PULL_FD}< <(exec "$DOCKER" pull -- "$IMAGE" </dev/null 2>&1)
-  pull=$!
-  trap 'kill "$pull" 2>/dev/null || :' EXIT
-  each_line "$PULL_FD" 0.5 take_line mind_session
-  wait "$pull" || status=$?
-  trap - EXIT
-  ((status == 0)) || refuse_pull "$status"
+  follow_child "$PULL_FD" "$!" 0.5 take_line mind_session
+  ((REPLY == 0)) || refuse_pull "$REPLY"
 }
 
 # LINE; what is said of a single layer is never the reason of a failure.

@@ -80,15 +80,10 @@ find_python() {
 }
 
 fetch() {
-  local status=0 job
   LAST='' HERE_BYTES='' MOVED=$SECONDS TOLD=$SECONDS
   exec {SAID_FD}< <(exec "${WORDS[@]}" </dev/null 2>&1 >/dev/null)
-  job=$!
-  trap 'kill "$job" 2>/dev/null || :' EXIT
-  each_line "$SAID_FD" 0.5 take_line mind_progress
-  wait "$job" || status=$?
-  trap - EXIT
-  ((status == 0)) || refuse_fetch "$status"
+  follow_child "$SAID_FD" "$!" 0.5 take_line mind_progress
+  ((REPLY == 0)) || refuse_fetch "$REPLY"
 }
 
 # LINE: the last one that says something tells why the program failed.

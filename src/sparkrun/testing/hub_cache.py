@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 
 from sparkrun.core.remote import ScriptCall
-from sparkrun.testing.answers import section
+from sparkrun.testing.answers import change_pins, section
 
 Answer = tuple[int, str]
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -115,12 +115,7 @@ class FakeHubCache:
             self.files = {name: content for name, content in self.files.items() if not _within(name, path)}
             self.links = {name: target for name, target in self.links.items() if not _within(name, path)}
         told = [("REMOVED", path) for path in removed]
-        if pinned := str(call.params.get("PIN") or ""):
-            self.pins[pinned] = str(call.params["NOTE"])
-            told.append(("PINNED", "1"))
-        if unpinned := str(call.params.get("UNPIN") or ""):
-            told.append(("UNPINNED", "0" if self.pins.pop(unpinned, None) is None else "1"))
-        return 0, section("CHANGE", told)
+        return 0, section("CHANGE", [*told, *change_pins(call, self.pins)])
 
 
 def _folder(repo: str) -> str:

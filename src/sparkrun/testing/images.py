@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable
 
 from sparkrun.core.remote import ScriptCall
-from sparkrun.testing.answers import section
+from sparkrun.testing.answers import change_pins, section
 
 Answer = tuple[int, str]
 NOW_S = 1_800_000_000
@@ -91,9 +91,4 @@ class FakeImages:
             self.tags[image] = tuple(tag for tag in self.tags.get(image, ()) if tag != name)
             if not self.tags[image]:
                 del self.tags[image]
-        if pinned := str(call.params.get("PIN") or ""):
-            self.pins[pinned] = str(call.params["NOTE"])
-            told.append(("PINNED", "1"))
-        if unpinned := str(call.params.get("UNPIN") or ""):
-            told.append(("UNPINNED", "0" if self.pins.pop(unpinned, None) is None else "1"))
-        return 0, section("CHANGE", told)
+        return 0, section("CHANGE", [*told, *change_pins(call, self.pins)])
