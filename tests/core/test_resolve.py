@@ -39,6 +39,11 @@ def test_a_file_is_found_by_its_path_with_or_without_suffix(ctx: ResolveContext,
     assert git.lines == []
 
 
+def test_a_path_in_the_home_of_nobody_is_no_file(ctx: ResolveContext) -> None:
+    with pytest.raises(RecipeNotFoundError, match=r"no recipe file ~nosuchuser/x\.yaml"):
+        resolve_recipe("~nosuchuser/x.yaml", ctx)
+
+
 def test_a_path_in_the_home_is_expanded(ctx: ResolveContext, env: dict[str, str]) -> None:
     write(Path(env["HOME"]) / "mine/a.yaml")
     assert resolve_recipe("~/mine/a.yaml", ctx).name == "a"

@@ -74,10 +74,13 @@ def resolve_paths(env: Mapping[str, str], *, cache_dir: str | None = None) -> Pa
 
 
 def expand(text: str, env: Mapping[str, str]) -> Path:
-    """A path with a leading ``~`` put in full, by ``env`` and not by the process."""
+    """A path with a leading ``~`` put in full, by ``env`` and not by the process; ``~NAME`` stays where no user has that name."""
     if text == "~" or text.startswith("~/"):
         return home_dir(env) / text[2:]
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
 
 
 def _user_cache(env: Mapping[str, str]) -> Path:

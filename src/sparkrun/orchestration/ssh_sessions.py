@@ -10,11 +10,11 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from sparkrun.core.paths import expand
 from sparkrun.core.remote import RemoteResult, Root
 from sparkrun.orchestration.local_host import is_local
 from sparkrun.orchestration.ssh_command import CONNECT_TIMEOUT_S, Connection, SshSettings, build_config_cmd, build_ssh_cmd
@@ -247,7 +247,7 @@ def ask_ssh(hosts: Sequence[str], settings: SshSettings) -> list[dict[str, tuple
 
 
 def _existing(keys: Sequence[str]) -> tuple[str, ...]:
-    return tuple(key for key in keys if Path(key).expanduser().is_file())
+    return tuple(key for key in keys if expand(key, os.environ).is_file())
 
 
 def _has_agent() -> bool:
