@@ -64,9 +64,10 @@ def test_the_age_comes_from_the_option_else_from_the_settings(two: FakeCluster, 
     assert say(two, capsys, "--older-than", "10")[1].count("planned") == 1
 
 
-def test_an_age_of_zero_is_refused(two: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match="nothing is pruned after 0 days"):
-        say(two, capsys, "--older-than", "0")
+@pytest.mark.parametrize("age", ["0", "nan", "inf"])
+def test_an_age_of_zero_is_refused(two: FakeCluster, capsys: pytest.CaptureFixture[str], age: str) -> None:
+    with pytest.raises(UsageError, match=f"nothing is pruned after {age} days"):
+        say(two, capsys, "--older-than", age)
 
 
 def test_a_silent_host_is_told(two: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,8 @@ from sparkrun.utils.shell import Section, parse_answers
 TIMEOUT_S = 600
 KIB = 1024
 MINUTES_A_DAY = 24 * 60
+MOST_MINUTES = 10**9
+"""About two thousand years: find takes no more."""
 
 
 class RuntimeCacheEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,14 +75,17 @@ def prune_runtime_cache(
     """Remove the entries of the runtime caches that no launch has used for ``max_age_days`` and no running container has.
 
     The default is ``runtime_cache.prune.max_age_days`` of config.yaml, else 30. Without ``apply``: tell what would go. Raises
-    ``UsageError`` for an age of 0.
+    ``UsageError`` for an age that is none, such as 0.
     """
     scope = cache_scope(hosts, sctx)
     age_days = sctx.config.number("runtime_cache.prune.max_age_days", PRUNE_AFTER_DAYS) if max_age_days is None else max_age_days
-    minutes = round(age_days * MINUTES_A_DAY)
-    if minutes <= 0:
+    if not 1 <= age_days * MINUTES_A_DAY <= MOST_MINUTES:
         raise UsageError(f"nothing is pruned after {age_days:g} days", hint="name an age: --older-than 30")
-    call = ScriptCall("runtime_cache", {"PRUNE_MINUTES": str(minutes), "APPLY": "1" if apply else ""}, connect_timeout_s=CONNECT_TIMEOUT_S)
+    call = ScriptCall(
+        "runtime_cache",
+        {"PRUNE_MINUTES": str(round(age_days * MINUTES_A_DAY)), "APPLY": "1" if apply else ""},
+        connect_timeout_s=CONNECT_TIMEOUT_S,
+    )
     results = scope.sctx.runner.run_all([(host, call) for host in scope.hosts], timeout_s=TIMEOUT_S)
     found = [(result, parse_answers(result.stdout).section("RUNTIME_CACHE")) for result in results]
     return RuntimeCacheReport(
