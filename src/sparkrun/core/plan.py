@@ -297,7 +297,7 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     builds: tuple[Build, ...] = ()
     """Images that are made first of all."""
     transfers: tuple[Transfer, ...] = ()
-    """What hosts lack and get first, one after the other."""
+    """What hosts lack and get first, all at the same time."""
     gaps: tuple[Gap, ...] = ()
     """What hosts lack and cannot get."""
     tuning: TuningPlan | None = None

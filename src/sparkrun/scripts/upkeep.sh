@@ -1,7 +1,8 @@
 # What a launch notes of the caches that it uses, and what of the runtime cache it clears away: beside the launch, which waits for none of it.
 #
 # Reads HUB and MODEL_FOLDER (a model of the hub's cache), RUNTIME_CACHE (this launch's entry), RUNTIME_CACHES (the folder of all entries),
-# PRUNE_MINUTES and DROP_CACHES (the kernel's switch, /proc/sys/vm/drop_caches: files that were read leave the memory first); each may be empty. An entry is a folder with a file .sparkrun-last-used, whose time is that of its last launch.
+# PRUNE_MINUTES and DROP_CACHES (the kernel's switch, /proc/sys/vm/drop_caches: files that were read leave the memory first); each may be
+# empty. An entry is a folder with a file .sparkrun-last-used, whose time is that of its last launch.
 
 LAST_USED=.sparkrun-last-used
 
