@@ -48,10 +48,9 @@ def names(folder: Path) -> list[str]:
 
 
 def send(host: ScratchHost, text: str, data: bytes) -> Ran:
-    """A script with what comes after it on the same stream."""
-    done = subprocess.run(
-        [host.tools / "bash", "-s"], input=text.encode() + data, capture_output=True, env=host.env, timeout=60, check=False
-    )
+    """A script with what comes after it on the same stream, in a session of its own as ever."""
+    words, stream = [host.tools / "bash", "-s"], text.encode() + data
+    done = subprocess.run(words, input=stream, capture_output=True, env=host.env, timeout=60, check=False, start_new_session=True)
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -309,6 +308,16 @@ def test_a_stream_that_stands_still_is_given_up(host: ScratchHost) -> None:
     ran = send(host, chain("a", "b", feed="printf x; exec sleep 600", first_takes=False), b"")
 
     assert (ran.returncode, "a\tSTALLED=1" in ran.stdout) == (20, True)
+
+
+@pytest.mark.usefixtures("python")
+def test_a_sink_that_does_not_end_once_it_has_all_is_given_up(host: ScratchHost) -> None:
+    host.program("docker", "[[ $1 != load ]] || { cat >/dev/null; exec sleep 600; }")
+    call = relay_call("a", [("a", ScriptCall("docker_load", {"IMAGE": "a"}))], [], idle_s=60)
+
+    ran = send(host, compose_script("relay", {**call.params, "FINISH_S": "1"}), b"data")
+
+    assert (ran.returncode, "a\tSTALLED=1" in ran.stdout) == (20, True), ran
 
 
 # --- a lock for what is being brought -------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "hub_keep": ScriptSpec(_HUB, ("HUB", "REPO", "SNAPSHOT"), ("LINKS", "REFS")),
     "transfer_lock": ScriptSpec(("common",), ("LIFELINE",), ("LOCKS",)),
     "reach": ScriptSpec(("common",), (), ("WAYS",)),
-    "relay": ScriptSpec(("common",), ("TEXT", "SINK", "FEED", "LIFELINE", "IDLE_S"), ("HOSTS", "VALUES", "WAYS")),
+    "relay": ScriptSpec(("common",), ("TEXT", "SINK", "FEED", "LIFELINE", "IDLE_S", "FINISH_S"), ("HOSTS", "VALUES", "WAYS")),
     "hub_download": ScriptSpec(
         (*_HUB, "docker"),
         ("HUB", "REPO", "REVISION", "IMAGE", "TOKEN", "PYTHON", "ENDPOINT", "IDLE_S", "LIFELINE"),

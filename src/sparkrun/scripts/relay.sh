@@ -7,6 +7,7 @@
 #   FEED      command whose output is the stream (default: what comes on stdin)
 #   LIFELINE  1: end when stdin does (only with FEED)
 #   IDLE_S    how long nothing may move before it is given up (default 60)
+#   FINISH_S  how long what takes the stream may go on once it has all of it (default 1800)
 #   HOSTS     array of names, of this host and of those after it
 #   VALUES    array, by host, of assignments before SINK; empty on a host that only feeds
 #   WAYS      array, by host, of the ssh command that reaches it from the host before
@@ -99,7 +100,7 @@ pass_on() {
 # Sets NEXT_TEXT: a first line that reads the script in one go, then the script.
 compose_next() {
   local name value text=''
-  for name in TEXT SINK IDLE_S; do
+  for name in TEXT SINK IDLE_S FINISH_S; do
     printf -v value '%q' "${!name}"
     text+=$name=$value$'\n'
   done
@@ -170,9 +171,9 @@ count_bytes() {
   while read -r key value; do [[ $key != wchar: ]] || REPLY=$((value / TAKERS)); done 2>/dev/null <"/proc/$COPY/io" || :
 }
 
-# The takers have all they get; what they do with it takes its own time.
+# The takers have all they get; what they do with it takes its own time, such as that of the disk.
 finish() {
-  local status=0 pid
+  local status=0 pid last=$((SECONDS + ${FINISH_S:-1800}))
   if [[ -n $FEEDER ]]; then
     wait "$FEEDER" || status=$?
     ((status == 0)) || tell_of "$NAME" "FEED=$status"
@@ -181,6 +182,7 @@ finish() {
     while alive "$pid"; do
       nap 0.05
       ! session_gone || exit 10
+      ((SECONDS < last)) || { tell_of "$NAME" STALLED=1 && exit 20; }
     done
   done
 }
