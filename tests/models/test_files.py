@@ -80,6 +80,20 @@ def test_a_stock_is_read_from_the_scripts_answers() -> None:
     assert (stock.blobs, stock.parts) == ({"blob-a": 5, "blob-c": 4}, {"blob-b": 3})
 
 
+def test_names_with_tabs_and_line_breaks_keep_no_other_file_from_being_seen() -> None:
+    lines = [
+        ("FILE", f"5\t{COMMIT}/a\tb.json\tw"),
+        ("FILE", "c.json\t\t"),
+        ("FILE", f"7\t{COMMIT}/d.json\tx"),
+        ("BLOB", "odd"),
+        ("PART", ""),
+    ]
+
+    stock = parse_hub_stock(Section("STOCK", tuple(lines)))
+
+    assert stock.files == {COMMIT: (HubFile("a\tb.json", 5, "w"), HubFile("d.json", 7, "x"))}
+
+
 def test_a_file_without_a_blob_is_not_taken_for_one_of_its_name_and_size_in_another_snapshot() -> None:
     lines = [("FILE", f"700\t{commit}/config.json\t") for commit in ("a" * 40, "b" * 40)]
     stock = parse_hub_stock(Section("STOCK", tuple(lines)))

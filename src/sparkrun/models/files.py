@@ -92,20 +92,20 @@ def patterns_of(model: ModelSource) -> tuple[str, ...]:
 
 
 def parse_hub_stock(section: Section) -> HubStock:
-    """The answers of ``hub_stock.sh``."""
+    """The answers of ``hub_stock.sh``. A name that cannot be told apart from what stands around it is left out."""
     files: dict[str, list[HubFile]] = {}
-    for line in section.all("FILE"):
-        size, path, blob = line.split("\t")
+    for told, size in _sized(section.all("FILE")):
+        path, _tab, blob = told.rpartition("\t")
         commit, slash, inner = path.partition("/")
         if slash and not commit.startswith("."):
-            files.setdefault(commit, []).append(HubFile(inner, int(size), blob, "" if blob else commit))
-    parts = dict(_sized(line) for line in section.all("PART"))
+            files.setdefault(commit, []).append(HubFile(inner, size, blob, "" if blob else commit))
+    parts = dict(_sized(section.all("PART")))
     whole = {name: size for name, size in parts.items() if not name.endswith((".part", ".incomplete"))}
     return HubStock(
         free_bytes=section.kib("FREE_KIB"),
-        refs=dict(_ref(line) for line in section.all("REF")),
+        refs={name: commit for name, _tab, commit in (line.rpartition("\t") for line in section.all("REF"))},
         files={commit: tuple(sorted(found, key=lambda file: file.path)) for commit, found in files.items()},
-        blobs={**dict(_sized(line) for line in section.all("BLOB")), **whole},
+        blobs={**dict(_sized(section.all("BLOB"))), **whole},
         parts={name.removesuffix(".part"): size for name, size in parts.items() if name.endswith(".part")},
     )
 
@@ -167,11 +167,9 @@ def link_lines(files: Sequence[HubFile]) -> Iterator[str]:
     return (f"{file.size}\t{file.key}\t{file.path}" for file in files)
 
 
-def _sized(line: str) -> tuple[str, int]:
-    size, name = line.split("\t")
-    return name, int(size)
-
-
-def _ref(line: str) -> tuple[str, str]:
-    name, commit = line.split("\t")
-    return name, commit
+def _sized(lines: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Name and size; what follows a line break in a name has no size."""
+    for line in lines:
+        size, _tab, name = line.partition("\t")
+        if size.isdecimal():
+            yield name, int(size)
