@@ -146,7 +146,7 @@ class TestParseOverride:
 
         assert (parsed.env_name, parsed.value) == ("FLAG", "true")
 
-    @pytest.mark.parametrize("text", ["=5", "a..b=1", ".a=1", "a b=1", "env=1", "env.A.B=1", "a.b={bad"])
+    @pytest.mark.parametrize("text", ["=5", "a..b=1", ".a=1", "a b=1", "env=1", "env.A.B=1", "a.b={bad", "a.b=" + "[" * 99_999])
     def test_bad_forms_are_usage_errors(self, text: str) -> None:
         with pytest.raises(UsageError) as caught:
             parse_override(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,21 @@ def test_a_header_is_counted_by_type() -> None:
 def test_what_is_no_header_counts_as_none(data: bytes) -> None:
     header_bytes(data)
     assert count_by_type(data) is None or data.strip().startswith(b"{")
+
+
+@pytest.mark.parametrize("shape", [[10**18, 10**18], [-1], [2**63 - 1] * 17, [1] * 17])
+def test_a_header_with_numbers_that_no_model_has_counts_as_none(shape: list[int]) -> None:
+    assert count_by_type(json.dumps({"a": {"dtype": "BF16", "shape": shape}}).encode()) is None
+
+
+def test_a_header_that_is_nested_too_deeply_counts_as_none() -> None:
+    assert count_by_type(b'{"a": ' + b"[" * 200_000) is None
+
+
+def test_a_gguf_head_of_lists_in_lists_tells_what_came_before() -> None:
+    lists = struct.pack("<IQ", 9, 1) * 20_000
+    pairs = struct.pack("<Q", 1) + b"a" + struct.pack("<II", 4, 7) + struct.pack("<Q", 1) + b"b" + struct.pack("<I", 9) + lists
+    assert parse_gguf_head(b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + pairs) == {"a": 7}
 
 
 def test_a_gguf_head_tells_the_shape() -> None:

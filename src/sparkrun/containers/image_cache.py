@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 
 from sparkrun.core.pins import Pin, read_pin
+from sparkrun.utils.jsonio import read_json
 from sparkrun.utils.shell import Section
 
 _SIZE = re.compile(r"([\d.]+) ?([kMGT]?B)")
@@ -135,7 +136,7 @@ def _images(section: Section) -> Iterator[HostImage]:
 
 def _decoded(text: str) -> _Told | None:
     try:
-        return msgspec.json.decode(text, type=_Told)
+        return read_json(text, _Told)
     except msgspec.MsgspecError:
         return None
 

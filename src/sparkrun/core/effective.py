@@ -271,6 +271,6 @@ def _put(mapping: Values, override: Override) -> None:
 def _json(what: str, text: str) -> ConfigValue:
     try:
         value: ConfigValue = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"-o {what}: not JSON: {error}", hint="quote it for the shell: -o 'a.b={\"c\": 1}'") from None
     return value

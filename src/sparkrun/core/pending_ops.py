@@ -21,6 +21,7 @@ import msgspec
 
 from sparkrun.core.paths import Paths
 from sparkrun.utils.files import write_atomic
+from sparkrun.utils.jsonio import read_json
 
 Operation = Literal["image_pull", "image_distribute", "model_download", "model_distribute"]
 STALE_S = 12 * 3600
@@ -140,6 +141,6 @@ def _folder(paths: Paths) -> Path:
 
 def _read(path: Path) -> PendingOp | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=PendingOp)
+        return read_json(path.read_bytes(), PendingOp)
     except (OSError, msgspec.DecodeError):
         return None

@@ -6,6 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
+from sparkrun.utils.jsonio import read_json
+
 
 class Pin(msgspec.Struct, frozen=True):
     """Who said that it must stay, when (ISO 8601), and why."""
@@ -27,6 +29,6 @@ P = TypeVar("P", bound=Pin)
 def read_pin(text: str, kind: type[P]) -> P:
     """What stands in a pin; somebody may have written something else than JSON into it, which is then the reason."""
     try:
-        return msgspec.json.decode(text, type=kind)
+        return read_json(text, kind)
     except msgspec.MsgspecError:
         return kind(reason=text)

@@ -13,6 +13,7 @@ import msgspec
 
 from sparkrun.core.registry import RegistryError, RegistryManager, iter_asset_files
 from sparkrun.utils.files import locked, write_atomic
+from sparkrun.utils.jsonio import read_json
 
 SUFFIX = ".json"
 
@@ -122,7 +123,7 @@ def origins_file(folder: Path) -> Path:
 def read_origins(folder: Path) -> dict[str, Origin]:
     """The origins of a runtime's folder; of a file that cannot be read none are known, so that nothing counts as ours."""
     try:
-        return msgspec.json.decode(origins_file(folder).read_bytes(), type=dict[str, Origin])
+        return read_json(origins_file(folder).read_bytes(), dict[str, Origin])
     except (OSError, msgspec.MsgspecError):
         return {}
 

@@ -16,6 +16,7 @@ from sparkrun.core.placement import ALLOCATIONS_LABEL
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
 from sparkrun.orchestration.apply import failure_hint, failure_text
 from sparkrun.orchestration.claims import Claims
+from sparkrun.utils.jsonio import read_json
 from sparkrun.utils.shell import Section, parse_answers
 
 OBSERVE_TIMEOUT_S = 20
@@ -249,6 +250,6 @@ def _workload(host: str, executor: str, section: Section) -> WorkloadFacts:
 
 def _labels(text: str | None) -> dict[str, str | int | float | bool | None]:
     try:
-        return msgspec.json.decode(text or "{}", type=dict[str, str | int | float | bool | None])
+        return read_json(text or "{}", dict[str, str | int | float | bool | None])
     except msgspec.DecodeError:
         return {}

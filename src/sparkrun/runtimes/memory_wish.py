@@ -140,7 +140,7 @@ def _mapping(value: ConfigValue) -> Mapping[str, ConfigValue]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, dict) else {}
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from sparkrun.utils.files import write_atomic
+from sparkrun.utils.jsonio import read_json
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -25,13 +26,13 @@ def read_once(text: str, read: Callable[[str], object], path: Path) -> object:
     value = read(text)
     with contextlib.suppress(OSError, TypeError, ValueError, RecursionError):
         data = msgspec.json.encode(_Kept(text, value))
-        if msgspec.json.decode(data, type=_Kept).value == value:
+        if read_json(data, _Kept).value == value:
             write_atomic(path, data.decode())
     return value
 
 
 def _load(path: Path) -> _Kept | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Kept)
-    except (OSError, ValueError, RecursionError):
+        return read_json(path.read_bytes(), _Kept)
+    except (OSError, ValueError):
         return None

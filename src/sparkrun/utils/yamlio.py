@@ -21,9 +21,18 @@ def _text(dumper: Any, value: str) -> Any:
 _Dumper.add_representer(str, _text)
 
 
+ODD_VALUES = (ValueError, LookupError, AttributeError, TypeError)
+"""What PyYAML raises for a value that is not what its form or its tag says: ``2024-13-45``, ``!!int ''``, ``!!bool x``."""
+
+
 def load_yaml(text: str) -> object:
-    """The document in ``text``; raises ``yaml.YAMLError``."""
-    return yaml.load(text, Loader=_Loader)
+    """The document in ``text``; raises ``yaml.YAMLError``, and nothing else whatever the text is."""
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except ODD_VALUES as error:
+        raise yaml.YAMLError(f"a value is not what its form says ({error})") from error
+    except RecursionError:
+        raise yaml.YAMLError("nested too deeply") from None
 
 
 def dump_yaml(value: object) -> str:

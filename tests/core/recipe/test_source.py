@@ -41,6 +41,8 @@ def test_a_syntax_error_names_file_line_and_column() -> None:
         ("a: &x [*x]\n", "r.yaml: nested too deeply"),
         ("a: !!python/object:os.x 1\n", "r.yaml:1:4: could not determine a constructor"),
         ("env: {{port}}\n", "r.yaml:1:7: found unhashable key"),
+        ("a: !!int ''\n", "r.yaml: not YAML: string index out of range"),
+        ("a: !!bool x\n", "r.yaml: not YAML: 'x'"),
         ("a: 1\n---\nb: 2\n", "r.yaml:2:1: but found another document"),
     ],
 )

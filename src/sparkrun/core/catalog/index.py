@@ -23,6 +23,7 @@ from sparkrun.core.recipe.load import load_recipe_text, read_recipe_text
 from sparkrun.core.recipe.schema import Recipe, RecipeSource
 from sparkrun.core.values import ConfigValue
 from sparkrun.utils.files import write_atomic
+from sparkrun.utils.jsonio import read_json
 
 _VERSION = f"{__version__}/1"
 _PLACE = re.compile(r"(?::(?P<line>\d+)(?::\d+)?)?: ")
@@ -186,7 +187,7 @@ def _may_have_healed(entry: IndexedFile) -> bool:
 
 def _load(path: Path) -> Index | None:
     try:
-        index = msgspec.json.decode(path.read_bytes(), type=Index)
+        index = read_json(path.read_bytes(), Index)
     except (OSError, msgspec.MsgspecError):
         return None
     return index if index.version == _VERSION else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -13,6 +12,7 @@ from sparkrun.core.facts import WorkloadFacts
 from sparkrun.core.hardware import HostHardware
 from sparkrun.core.limits import MemoryCaps, PlatformMemory, gpu_budgets
 from sparkrun.core.placement.model import Allocation, GpuState, HostState, Placement
+from sparkrun.utils.jsonio import read_json
 
 ALLOCATIONS_LABEL = "gpu_allocations"
 """Key of a workload's labels; containers carry it as ``sparkrun.gpu_allocations``."""
@@ -68,8 +68,8 @@ def allocations_label(allocations: Iterable[Allocation]) -> str:
 def parse_allocations(text: str, owner: str = "") -> tuple[Allocation, ...] | None:
     """The inverse of ``allocations_label``; ``None`` for a text that is none, or of another schema."""
     try:
-        label = msgspec.json.decode(base64.b64decode(text.strip(), validate=True), type=_Label)
-    except (binascii.Error, ValueError, msgspec.DecodeError):
+        label = read_json(base64.b64decode(text.strip(), validate=True), _Label)
+    except ValueError:
         return None
     if label.schema != _SCHEMA:
         return None

@@ -18,7 +18,7 @@ def is_recipe(text: str) -> bool:
 
     try:
         return is_recipe_mapping(load_yaml(text))
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except yaml.YAMLError:
         return False
 
 

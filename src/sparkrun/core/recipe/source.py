@@ -9,6 +9,7 @@ import yaml
 
 from sparkrun.core.errors import RecipeSyntaxError
 from sparkrun.core.recipe.places import Document, Duplicate, KeyPath, Position
+from sparkrun.utils.yamlio import ODD_VALUES
 
 MAX_KEYS = 50_000
 """Keys and list entries of one document, aliases followed. Real recipes have some hundred; more is an alias bomb."""
@@ -44,7 +45,7 @@ def read_document(text: str, name: str, *, what: str = "recipe") -> Document:
         raise RecipeSyntaxError(f"{_place_of(text, error, name)}: a character that YAML forbids ({error.reason})") from error
     except RecursionError as error:
         raise RecipeSyntaxError(f"{name}: nested too deeply", hint="an alias (*name) must not contain itself") from error
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, *ODD_VALUES) as error:
         raise RecipeSyntaxError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
 
 

@@ -59,7 +59,7 @@ def _items(text: str, where: str) -> list[Any]:
         mark = error.problem_mark or error.context_mark
         line = f" line {mark.line + 1}" if mark else ""
         raise ManifestError(f"{where}{line}: {error.problem or 'not YAML'}", hint=_HINT) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise ManifestError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
     items = document.get("registries") if isinstance(document, Mapping) else None
     if not isinstance(items, list) or not items:

@@ -311,7 +311,7 @@ def _read_yaml(text: str) -> object:
 
     try:
         return load_yaml(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise ValueError(_where(error)) from error
 
 

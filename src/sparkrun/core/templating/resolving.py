@@ -129,6 +129,6 @@ def _only_placeholder(value: ConfigValue) -> str | None:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

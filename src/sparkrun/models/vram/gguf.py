@@ -24,7 +24,7 @@ FILE_TYPES: Mapping[int, str] = {
 
 
 class _CutOffError(Exception):
-    """The bytes end inside a value."""
+    """The bytes end inside a value, or go on with one that cannot be read."""
 
 
 def parse_gguf_head(data: bytes) -> dict[str, ConfigValue]:
@@ -69,6 +69,8 @@ class _Reader:
 
     def _list(self) -> ConfigValue:
         kind, count = self.number("I"), self.number("Q")
+        if kind == _LIST:  # no engine reads lists of lists
+            raise _CutOffError
         if kind in _SCALARS and count > _KEPT_ITEMS:
             self._take(count * struct.calcsize(f"<{_SCALARS[kind]}"))
             return None

@@ -17,6 +17,7 @@ from sparkrun.models.vram.config_keys import ConfigKeys, parse_json
 from sparkrun.models.vram.details import CONFIG, INDEX, QUANT_CONFIG, ModelDetails, details_of_config, details_of_gguf, weight_files
 from sparkrun.models.vram.gguf import HEAD_BYTES
 from sparkrun.models.vram.safetensors import LENGTH_BYTES, count_by_type, header_bytes
+from sparkrun.utils.jsonio import read_json
 
 LISTING_BYTES = 16 * 1024**2
 CONFIG_BYTES = 4 * 1024**2
@@ -81,7 +82,7 @@ class _Repository:
     def info(self) -> _Info:
         body = self._get(f"/api/models/{self._repo}/revision/{self._revision}?blobs=true", LISTING_BYTES)
         try:
-            return msgspec.json.decode(body, type=_Info)
+            return read_json(body, _Info)
         except msgspec.DecodeError as error:
             raise HubRefusedError(f"the hub's answer about {self._repo} cannot be read: {error}") from None
 

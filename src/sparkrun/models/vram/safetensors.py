@@ -5,17 +5,24 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
+
+from sparkrun.models.vram.config_keys import MOST
+from sparkrun.utils.jsonio import read_json
 
 LENGTH_BYTES = 8
 MOST_HEADER_BYTES = 100_000_000
 """What the format allows a header to be."""
 
 
+_Dimension = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class _Tensor(msgspec.Struct):
     dtype: str = ""
-    shape: tuple[int, ...] = ()
+    shape: Annotated[tuple[_Dimension, ...], msgspec.Meta(max_length=16)] = ()
 
 
 def header_bytes(first: bytes) -> int | None:
@@ -29,12 +36,12 @@ def header_bytes(first: bytes) -> int | None:
 def count_by_type(header: bytes) -> Mapping[str, int] | None:
     """Elements by type (``BF16``, ``F8_E4M3``, ``U8`` …) in a header; ``None`` for a text that is none."""
     try:
-        tensors = msgspec.json.decode(header, type=dict[str, msgspec.Raw])
+        tensors = read_json(header, dict[str, msgspec.Raw])
         counted: Counter[str] = Counter()
         for name, raw in tensors.items():
             if name != "__metadata__":
-                tensor = msgspec.json.decode(raw, type=_Tensor)
+                tensor = read_json(raw, _Tensor)
                 counted[tensor.dtype] += math.prod(tensor.shape)
     except msgspec.DecodeError:
         return None
-    return counted
+    return counted if counted.total() <= MOST else None
