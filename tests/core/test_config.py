@@ -76,6 +76,21 @@ def test_broken_yaml_names_file_line_and_column(env: dict[str, str]) -> None:
         SparkrunConfig.load(env)
 
 
+def test_a_value_that_yaml_cannot_make_names_the_file(env: dict[str, str]) -> None:
+    path = write(env, "a: 2024-13-45\n")
+    with pytest.raises(ConfigError, match=rf"{path}: a value is not what its form says \(month must be"):
+        SparkrunConfig.load(env)
+
+
+@pytest.mark.parametrize("value", [".inf", "-.inf", ".nan", "1.0e+300", "-2000000000"])
+def test_a_number_that_nothing_can_be_counted_with_gives_the_default(env: dict[str, str], value: str) -> None:
+    write(env, f"hooks: {{timeout_s: {value}}}\n")
+    config = SparkrunConfig.load(env)
+
+    assert config.number("hooks.timeout_s", 7) == 7
+    assert "hooks.timeout_s must be between -1000000000 and 1000000000, not " in config.warnings[0]
+
+
 def test_a_list_as_settings_is_refused(env: dict[str, str]) -> None:
     write(env, "- a\n")
     with pytest.raises(ConfigError, match="a mapping of settings is wanted, not list"):

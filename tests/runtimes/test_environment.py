@@ -5,13 +5,14 @@ import re
 import msgspec
 import pytest
 
+from sparkrun.core.errors import RecipeError
 from sparkrun.core.recipe.checks.environment import COMPILE_CACHE_ENV
 from sparkrun.core.recipe.detect import CONCRETE_RUNTIMES
 from sparkrun.core.templating import UnknownEnvReference
 from sparkrun.orchestration.primitives import merge_env
 from sparkrun.runtimes.environment import LaunchFields, render_recipe_env
 from sparkrun.runtimes.ranks import RankContext
-from sparkrun.runtimes.runtime_cache import CacheKey, CacheSettings, cache_label, plan_runtime_cache
+from sparkrun.runtimes.runtime_cache import CacheKey, CacheSettings, cache_label, cache_settings, plan_runtime_cache
 from tests.runtimes.serving import Serve
 
 SECOND = RankContext(rank=1, node_count=2, replica_nodes=2, host="spark-2", address="10.0.0.2")
@@ -144,3 +145,9 @@ def test_sglang_and_trtllm_cache_their_own(serve: Serve) -> None:
     assert "TORCH_HOME" not in sglang.cache_variables
     assert {"SGLANG_CACHE_DIR", "SGLANG_JIT_CACHE_DIR", "TILELANG_CACHE_DIR", "TVM_FFI_CACHE_DIR"} <= set(sglang.cache_variables)
     assert (trtllm.cache_by_image, sglang.cache_by_image) == (True, False)
+
+
+@pytest.mark.parametrize("days", [float("inf"), float("nan"), -1, 1e300])
+def test_an_age_of_compiled_kernels_that_is_none_is_refused(days: float) -> None:
+    with pytest.raises(RecipeError, match=r"r\.yaml: runtime_cache: .*max_age_days"):
+        cache_settings({"prune": {"max_age_days": days}}, "r.yaml")

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 
 from sparkrun.core.errors import ConfigError
 from sparkrun.core.paths import Paths, resolve_paths
-from sparkrun.core.values import ConfigValue
+from sparkrun.core.values import MOST, ConfigValue, within_bounds
 from sparkrun.utils.files import locked, write_atomic
 
 D = TypeVar("D")
@@ -54,9 +54,9 @@ class SparkrunConfig:
         value = self.get(key)
         if value is None:
             return default
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if within_bounds(value):
             return value
-        return self._wrong(key, value, "a number", default)
+        return self._wrong(key, value, f"between -{MOST:.0f} and {MOST:.0f}" if type(value) in (int, float) else "a number", default)
 
     def switch(self, key: str, default: bool | None) -> bool | None:
         """A true/false setting."""

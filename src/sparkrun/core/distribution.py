@@ -18,6 +18,7 @@ from sparkrun.core.plan import LaunchPlan, Transfer
 from sparkrun.core.planner import make_plan
 from sparkrun.core.request import Request
 from sparkrun.core.sources import HERE, Stocks, look_at_sources
+from sparkrun.core.values import within_bounds
 from sparkrun.core.ways import Distribution, plan_distribution
 from sparkrun.models.files import Selection
 from sparkrun.orchestration.distribution import Failure, distribute
@@ -70,8 +71,8 @@ def rules_of(request: Request, plan: LaunchPlan, sctx: SparkrunContext, failed: 
         image_for={rank.host: rank.image for rank in plan.ranks if rank.image},
         token=next((env[name] for name in TOKEN_VARIABLES if env.get(name)), ""),
         endpoint=request.cluster_env.get("HF_ENDPOINT") or env.get("HF_ENDPOINT", ""),
-        streams=max(1, int(streams)) if isinstance(streams, int | float) else STREAMS_PER_HOST,
-        idle_s=float(idle_s) if isinstance(idle_s, int | float) and idle_s > 0 else IDLE_S,
+        streams=max(1, int(streams)) if within_bounds(streams) else STREAMS_PER_HOST,
+        idle_s=float(idle_s) if within_bounds(idle_s) and idle_s > 0 else IDLE_S,
         selection=cast(Selection, selection) if selection in get_args(Selection) else "auto",
         copied_once=of_models.get("skip_fan_out") is True,
         failed=failed,

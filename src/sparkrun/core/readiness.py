@@ -9,7 +9,7 @@ import msgspec
 from sparkrun.core.config import SparkrunConfig
 from sparkrun.core.errors import RecipeError
 from sparkrun.core.recipe.schema import Values
-from sparkrun.core.values import ConfigValue
+from sparkrun.core.values import ConfigValue, within_bounds
 
 READINESS_PROMPT = "Answer with exactly one word: ready"
 
@@ -53,5 +53,5 @@ def _valid(key: str, value: ConfigValue) -> bool:
     if wanted is None:
         return False
     if wanted is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        return within_bounds(value) and value > 0
     return type(value) in (get_args(wanted) or (wanted,))

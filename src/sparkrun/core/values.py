@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 ConfigValue: TypeAlias = "str | int | float | bool | list[ConfigValue] | dict[str, ConfigValue] | None"
 
@@ -27,6 +27,15 @@ def compact_json(value: ConfigValue) -> str:
 def is_off(value: ConfigValue) -> bool:
     """Whether a value switches its setting off: null, empty text or an empty list."""
     return value is None or value in ("", [])
+
+
+MOST = 1e9
+"""No time in seconds or days and no count that somebody sets is beyond this."""
+
+
+def within_bounds(value: object) -> TypeGuard[int | float]:
+    """Whether a setting is a number to time or count with: not infinite, and at most ``MOST`` either way."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -MOST <= value <= MOST
 
 
 def number_of(value: ConfigValue) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -18,6 +19,7 @@ FOLDER = "runtime-cache"
 CONTAINER_CACHE = "/cache/runtime"
 """Where the folder is mounted."""
 PRUNE_AFTER_DAYS = 30
+MOST_DAYS = 100_000
 COMPILER_CACHES = {
     "XDG_CACHE_HOME": "",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
@@ -41,7 +43,7 @@ class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
     key_by_model: bool = True
     key_by_image: bool = False
     prune: bool = True
-    max_age_days: float = PRUNE_AFTER_DAYS
+    max_age_days: Annotated[float, msgspec.Meta(ge=0, le=MOST_DAYS)] = PRUNE_AFTER_DAYS
 
 
 def cache_settings(written: Values | bool | None, where: str) -> CacheSettings:
@@ -57,7 +59,7 @@ def cache_settings(written: Values | bool | None, where: str) -> CacheSettings:
     try:
         return msgspec.convert({key: _switch(value) for key, value in {**written, **age}.items()}, CacheSettings, strict=False)
     except msgspec.ValidationError as error:
-        hint = "enabled, key_by_model and key_by_image are true or false; prune is {enabled, max_age_days}; dir is a folder"
+        hint = "enabled, key_by_model and key_by_image are true or false; prune is {enabled, max_age_days}, days from 0 on; dir is a folder"
         raise RecipeError(f"{where}: runtime_cache: {error}", hint=hint) from error
 
 

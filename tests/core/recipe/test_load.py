@@ -140,7 +140,14 @@ def test_a_field_of_the_wrong_kind_is_refused_with_place_and_wanted_kind(text: s
         ),
         ("model: org/m\nenv_templates: {}\n", "r.yaml:2:1: env_templates is no longer a key"),
         ("model: org/m\nreadiness: {port_timeout: 1}\n", "r.yaml:2:13: unknown key 'port_timeout' in readiness"),
-        ("model: org/m\nreadiness: {port_timeout_s: -1}\n", "r.yaml:2:13: readiness.port_timeout_s must be seconds, 0 or more, not -1"),
+        (
+            "model: org/m\nreadiness: {port_timeout_s: -1}\n",
+            "r.yaml:2:13: readiness.port_timeout_s must be seconds, 0 to 1e+09, not -1",
+        ),
+        (
+            "model: org/m\nreadiness: {port_timeout_s: 1.0e+300}\n",
+            "r.yaml:2:13: readiness.port_timeout_s must be seconds, 0 to 1e+09",
+        ),
         ("model: org/m\nenv: {A: 'x{launch.bad}'}\n", "r.yaml:2:7: env.A: unknown launch field {launch.bad}"),
         ("model: org/m\ncontainers: [{host: a}]\n", "r.yaml:2:14: containers[1] needs host and image"),
         (

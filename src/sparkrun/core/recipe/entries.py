@@ -11,6 +11,7 @@ from sparkrun.core.recipe.keys import PARALLELISM
 from sparkrun.core.recipe.places import KeyPath
 from sparkrun.core.recipe.problem import InvalidRecipeError
 from sparkrun.core.recipe.schema import ConditionalOverride, Finding, Hook, HostImage, Values
+from sparkrun.core.values import MOST
 from sparkrun.utils.text import did_you_mean
 
 HOOK_LISTS = ("pre_exec", "post_exec", "post_commands")
@@ -130,8 +131,8 @@ def _bad_hook(fields: Fields, path: KeyPath, message: str) -> InvalidRecipeError
 
 def _seconds(fields: Fields, path: KeyPath) -> float | None:
     seconds = fields.number(*path)
-    if seconds is not None and not 0 <= seconds < float("inf"):
-        raise InvalidRecipeError(fields.document.where(*path), f"{dotted(path)} must be seconds, 0 or more, not {seconds:g}")
+    if seconds is not None and not 0 <= seconds <= MOST:
+        raise InvalidRecipeError(fields.document.where(*path), f"{dotted(path)} must be seconds, 0 to {MOST:g}, not {seconds:g}")
     return seconds
 
 
