@@ -181,6 +181,19 @@ def test_r16_mods_at_the_root_of_the_repository_are_found(sparkrun: Cli, tmp_pat
     assert "run mod fix" in [stage["title"] for stage in said.plan["stages"]]
 
 
+def test_a_mod_with_a_quote_in_its_name_is_run_in_its_own_folder(sparkrun: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mods/bob's").mkdir(parents=True)
+    (tmp_path / "mods/bob's/run.sh").write_text("true\n")
+    recipe = tmp_path / "x.yaml"
+    recipe.write_text(HEAD + 'mods: ["mods/bob\'s"]\n')
+
+    said = sparkrun("run", str(recipe), "-H", "h1", "--dry-run", "--json")
+
+    assert said.code == 0, said.err
+    (stage,) = (stage for stage in said.plan["stages"] if stage["title"] == "run mod bob's")
+    assert shlex.quote("/workspace/mods/bob's") in stage["actions"][0]["call"]["params"]["COMMAND"]
+
+
 def test_p9_a_literal_port_is_replaced_and_said(plan: Cli) -> None:
     said = plan(HEAD + "command: vllm serve {model} --port 9001\n", "--port", "8123")
     assert said.words()[said.words().index("--port") + 1] == "8123"

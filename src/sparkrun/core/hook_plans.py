@@ -15,6 +15,7 @@ from sparkrun.core.remote import ScriptCall
 from sparkrun.core.templating import Doubling, render
 from sparkrun.orchestration.docker_executor import DockerExecutor
 from sparkrun.runtimes.runtime_cache import CONTAINER_CACHE
+from sparkrun.utils.shell import quote
 
 MODS_DIR = "/workspace/mods"
 HOOK_TIMEOUT_S = 3600
@@ -62,7 +63,7 @@ class _HookPlanner:
         for mod in self._decided.request.mods:
             folder = f"{MODS_DIR}/{mod.name}"
             yield Stage(f"copy mod {mod.name}", tuple(self._copy(rank, str(mod.path), folder) for rank in self._ranks))
-            command = f"export WORKSPACE_DIR=$PWD; cd '{folder}' && chmod +x run.sh && ./run.sh"
+            command = f"export WORKSPACE_DIR=$PWD; cd {quote(folder)} && chmod +x run.sh && ./run.sh"
             hook = Hook(command=command)
             yield Stage(
                 f"run mod {mod.name}", tuple(self.action(rank, "pre_exec", 0, hook, title=f"mod {mod.name}") for rank in self._ranks)
