@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from sparkrun.api import Unreachable
+from sparkrun.core.pins import Pin
 from sparkrun.utils.text import counted, printable, size_text
 
 NOTHING = "-"
@@ -39,11 +40,22 @@ def freed_lines(amount: str, *, going: bool, applied: bool) -> list[str]:
     return [f"Freed {amount}." if applied else f"Would free {amount}. Nothing was removed; --apply does it."]
 
 
+def pin_lines(pin: Pin | None) -> list[str]:
+    """Who pinned something, how long ago, and why."""
+    if pin is None:
+        return []
+    return [f"    pinned by {pin.by or 'somebody'} {age_text(pin.at)}" + (f": {pin.reason}" if pin.reason else "")]
+
+
 def age_text(moment: str | None) -> str:
-    """How long ago a moment (ISO 8601) was."""
+    """How long ago a moment (ISO 8601, UTC unless it says so) was; text that is none, as somebody may write into a pin, as it is."""
     if not moment:
         return NOTHING
-    seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
+    try:
+        then = datetime.fromisoformat(moment)
+    except ValueError:
+        return moment
+    seconds = (datetime.now(UTC) - (then if then.tzinfo else then.replace(tzinfo=UTC))).total_seconds()
     for unit, factor in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= factor:
             return f"{counted(int(seconds // factor), unit)} ago"

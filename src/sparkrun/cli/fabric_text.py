@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from sparkrun.api import FabricHostReport, FabricPortReport, FabricReport, Link
 from sparkrun.cli.tables import columns
 from sparkrun.orchestration.collectives import split_shared
+from sparkrun.utils.text import counted
 
 _PORT_TITLES = ("PORT", "INTERFACE", "STATE", "SPEED", "ADDRESS", "GID", "USE")
 _LINK_TITLES = ("HOST", "PORT", "INTERFACE", "PEER", "PORT", "INTERFACE", "SUBNET")
@@ -21,7 +22,7 @@ def fabric_text(report: FabricReport) -> str:
 def _lines(report: FabricReport) -> Iterator[str]:
     name = f"Cluster: {report.cluster}" if report.cluster else f"Hosts from {report.origin}"
     ring = f" ({', '.join(report.ring_order)})" if report.ring_order else ""
-    yield f"{name} — {_count(len(report.hosts))}, topology {report.topology}{ring}"
+    yield f"{name} — {counted(len(report.hosts), 'host')}, topology {report.topology}{ring}"
     for host in report.hosts:
         yield from ("", *_host_lines(host, alone=len(report.hosts) == 1))
     if report.links:
@@ -91,7 +92,3 @@ def _remarks(report: FabricReport) -> Iterator[str]:
 
 def _indented(text: str) -> Iterator[str]:
     return (f"  {line}" for line in text.splitlines())
-
-
-def _count(hosts: int) -> str:
-    return f"{hosts} host" + ("" if hosts == 1 else "s")

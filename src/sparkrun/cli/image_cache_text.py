@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkrun.api import ImageCacheChange, ImageCacheReport, ImageChange, ImageCopy, ImageHostReport, ImageReport
-from sparkrun.cli.cache_text import NOTHING, age_text, freed_lines, joined_blocks, room_text, unknown_lines
+from sparkrun.cli.cache_text import NOTHING, age_text, freed_lines, joined_blocks, pin_lines, room_text, unknown_lines
 from sparkrun.cli.tables import columns
 from sparkrun.utils.text import counted, size_text
 
@@ -70,9 +70,7 @@ def _details(image: ImageReport) -> Iterator[str]:
         own = "" if copy.unique_bytes is None else f", {size_text(copy.unique_bytes)} of it in no other image"
         yield f"  on {copy.host}: {copy.id}{own}, last used {age_text(copy.last_used_at)}"
         yield from (f"    container {user.name} ({user.state})" for user in copy.users)
-        if copy.pin:
-            reason = f": {copy.pin.reason}" if copy.pin.reason else ""
-            yield f"    pinned by {copy.pin.by or 'somebody'} {age_text(copy.pin.at)}{reason}"
+        yield from pin_lines(copy.pin)
 
 
 def _verdict(image: ImageReport, copy: ImageCopy) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkrun.api import CacheReport, ModelCacheChange, ModelCacheReport, ModelChange, ModelReport, Verification
-from sparkrun.cli.cache_text import NOTHING, age_text, freed_lines, joined_blocks, room_text, unknown_lines
+from sparkrun.cli.cache_text import NOTHING, age_text, freed_lines, joined_blocks, pin_lines, room_text, unknown_lines
 from sparkrun.cli.tables import columns
 from sparkrun.utils.text import counted, printable, size_text
 
@@ -65,9 +65,7 @@ def _details(model: ModelReport) -> Iterator[str]:
     yield f"  {model.model}: {size_text(model.disk_bytes)}, last used {age_text(model.last_used_at)}, {_state(model)}"
     if model.linked_to:
         yield f"    its folder is a link to {model.linked_to}"
-    if model.pin:
-        reason = f": {model.pin.reason}" if model.pin.reason else ""
-        yield f"    pinned by {model.pin.by or 'somebody'} {age_text(model.pin.at)}{reason}"
+    yield from pin_lines(model.pin)
     if model.used_by:
         yield f"    used by {', '.join(model.used_by)}"
     for snapshot in model.snapshots:

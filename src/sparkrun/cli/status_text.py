@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkrun.api import PendingOp, StatusReport, Workload, endpoint_of, label_of
-from sparkrun.utils.text import size_text
+from sparkrun.utils.text import counted, size_text
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
@@ -18,7 +18,7 @@ def status_text(report: StatusReport) -> str:
 def _lines(report: StatusReport) -> Iterator[str]:
     seen = report.status
     name = f"Cluster: {report.cluster}" if report.cluster else f"Hosts from {report.origin}"
-    yield f"{name} — {_count(len(seen.hosts), 'host')}"
+    yield f"{name} — {counted(len(seen.hosts), 'host')}"
     for workload in seen.workloads:
         yield ""
         yield from _workload_lines(workload)
@@ -30,8 +30,8 @@ def _lines(report: StatusReport) -> Iterator[str]:
         yield f"Unknown: {host.host} ({host.reason})"
         yield from (f"  hint: {line}" for line in (host.hint or "").splitlines())
     living = sum(workload.alive for workload in seen.workloads)
-    yield f"Total: {_count(living, 'workload')} running" + (
-        f", {_count(len(seen.unreachable), 'host')} unknown" if seen.unreachable else ""
+    yield f"Total: {counted(living, 'workload')} running" + (
+        f", {counted(len(seen.unreachable), 'host')} unknown" if seen.unreachable else ""
     )
 
 
@@ -67,7 +67,3 @@ def duration(seconds: float) -> str:
     if whole >= _HOUR:
         return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE}m"
     return f"{whole // _MINUTE}m {whole % _MINUTE}s" if whole >= _MINUTE else f"{whole}s"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
