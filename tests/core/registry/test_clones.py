@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,6 +110,27 @@ def test_update_follows_a_rewritten_history(clones: Clones, new_repo: Callable[[
     commit = repo.commit({"recipes/a.yaml": None, "recipes/b.yaml": RECIPE})
     assert clones.update(repo.url, ("recipes",), soon()).commit == commit
     assert [path.name for path in (clones.trees.shared(repo.url) / "recipes").iterdir()] == ["b.yaml"]
+
+
+@pytest.mark.parametrize("damage", ["HEAD", "objects"])
+def test_a_damaged_clone_inside_somebody_elses_repository_is_replaced_and_that_repository_is_left_alone(
+    clones: Clones, repo: Repo, new_repo: Callable[[str], Repo], damage: str
+) -> None:
+    clones.ensure(repo.url, ("recipes",), soon())
+    around = new_repo("me/dotfiles")
+    around.commit({"kept": "committed"})
+    outer = clones.trees.root.parent
+    shutil.copytree(around.path / ".git", outer / ".git")
+    subprocess.run(["git", "-C", outer, "remote", "add", "origin", around.path], check=True)
+    (outer / "kept").write_text("not committed yet")
+    hurt = clones.trees.shared(repo.url) / ".git" / damage
+    shutil.rmtree(hurt) if hurt.is_dir() else hurt.unlink()
+    repo.commit({"recipes/new.yaml": "new"})
+
+    clones.update(repo.url, ("recipes",), soon())
+
+    assert (outer / "kept").read_text() == "not committed yet"
+    assert (clones.trees.shared(repo.url) / "recipes/new.yaml").read_text() == "new"
 
 
 def test_update_without_news_only_asks(clones: Clones, repo: Repo, git: GitRecorder) -> None:

@@ -83,17 +83,17 @@ class Git:
     def fetch(self, tree: Path, deadline: Deadline) -> None:
         """Get the newest commit, without file contents, and show it."""
         options = ["--quiet", "--depth=1", "--filter=blob:none", "--no-tags"]
-        self._run(["-C", str(tree), "fetch", *options, "origin", "HEAD"], "fetch", deadline)
-        self._run(["-C", str(tree), "reset", "--quiet", "--hard", "FETCH_HEAD"], "reset", deadline)
+        self._run(["fetch", *options, "origin", "HEAD"], "fetch", deadline, tree)
+        self._run(["reset", "--quiet", "--hard", "FETCH_HEAD"], "reset", deadline, tree)
 
     def hold(self, tree: Path, paths: tuple[str, ...], deadline: Deadline) -> None:
         """Hold exactly these folders; ``/`` alone is everything."""
         words = ["disable"] if paths == (ROOT,) else ["set", *paths]
-        self._run(["-C", str(tree), "sparse-checkout", *words], "sparse checkout", deadline)
+        self._run(["sparse-checkout", *words], "sparse checkout", deadline, tree)
 
     def files(self, tree: Path, deadline: Deadline) -> tuple[str, ...]:
         """The paths of all files of the commit, also of those that the clone does not hold."""
-        listing = self._run(["-C", str(tree), "ls-tree", "-r", "-z", "--name-only", "HEAD"], "ls-tree", deadline)
+        listing = self._run(["ls-tree", "-r", "-z", "--name-only", "HEAD"], "ls-tree", deadline, tree)
         return tuple(filter(None, listing.split("\0")))
 
     def cancel(self) -> None:
@@ -104,8 +104,8 @@ class Git:
         for process in running:
             kill_group(process)
 
-    def _run(self, words: list[str], what: str, deadline: Deadline) -> str:
-        process = self._start(words, what)
+    def _run(self, words: list[str], what: str, deadline: Deadline, tree: Path | None = None) -> str:
+        process = self._start(words, what, tree)
         try:
             stdout, stderr = process.communicate(timeout=deadline.left_s())
         except subprocess.TimeoutExpired:
@@ -119,18 +119,20 @@ class Git:
             raise _failed(what, git_reason(stderr) or f"exit code {process.returncode}")
         return stdout
 
-    def _start(self, words: list[str], what: str) -> subprocess.Popen[str]:
-        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    def _start(self, words: list[str], what: str, tree: Path | None) -> subprocess.Popen[str]:
+        options = [word for setting in _SETTINGS for word in ("-c", setting)] + (["-C", str(tree)] if tree else [])
+        # Where the clone is damaged, git would take the repository around it, which may be the user's own.
+        bounds = {"GIT_CEILING_DIRECTORIES": str(tree.resolve().parent)} if tree else {}
         with self._guard:
             if self._cancelled:
                 raise _failed(what, "cancelled")
             try:
                 process = subprocess.Popen(
-                    ["git", *settings, *words],
+                    ["git", *options, *words],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    env=self._env,
+                    env={**self._env, **bounds},
                     text=True,
                     errors="replace",
                     start_new_session=True,
