@@ -116,3 +116,11 @@ def test_no_answer_however_broken_fails(pairs: list[tuple[str, str]]) -> None:
     seen = parse_fabric(Section("FABRIC", tuple(pairs)))
     assert all(port.hca for port in seen.ports)
     assert all(0 <= each.prefix <= 128 for interface in seen.interfaces for each in interface.addresses)
+
+
+def test_a_part_that_does_not_tell_what_it_is_is_left_out() -> None:
+    answers = (("FABRIC_PORT_COUNT", "1"), ("FABRIC_PORT_0_NAME", "x"), ("FABRIC_IF_COUNT", "1"), ("FABRIC_IF_0_HCA", "y"))
+
+    seen = parse_fabric(Section("FABRIC", answers))
+
+    assert (seen.ports, seen.interfaces) == ((), ())

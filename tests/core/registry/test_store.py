@@ -174,6 +174,15 @@ def test_a_file_of_a_newer_version_is_read_and_never_written(config: SparkrunCon
     assert store.path.read_text() == text
 
 
+def test_a_file_that_cannot_even_be_read_leaves_an_earlier_copy_as_it_is(store: RegistryStore) -> None:
+    store.path.mkdir(parents=True)
+    copy = store.path.with_name("registries.yaml.unreadable")
+    copy.write_text("what it said before")
+
+    assert "a copy is" not in store.load().warnings[0]
+    assert copy.read_text() == "what it said before"
+
+
 @pytest.mark.parametrize("text", ["registries: [", "- a\n", "registries: 5\n", "\tx: 1\n"])
 def test_an_unreadable_file_is_copied_aside_and_left_alone(config: SparkrunConfig, store: RegistryStore, text: str) -> None:
     save_registries(config, text)

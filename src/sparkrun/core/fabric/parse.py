@@ -19,8 +19,8 @@ def parse_fabric(section: Section) -> FabricFacts:
     answers = dict(section.pairs)
     return FabricFacts(
         observed="FABRIC_PORT_COUNT" in answers,
-        ports=tuple(sorted((_port(part) for part in _parts(answers, "FABRIC_PORT")), key=port_order)),
-        interfaces=tuple(_interface(part) for part in _parts(answers, "FABRIC_IF")),
+        ports=tuple(sorted((_port(part) for part in _parts(answers, "FABRIC_PORT", "HCA")), key=port_order)),
+        interfaces=tuple(_interface(part) for part in _parts(answers, "FABRIC_IF", "NAME")),
         route_interface=answers.get("FABRIC_ROUTE_IF") or None,
         ssh_address=canonical_address(answers.get("FABRIC_SSH_ADDRESS", "")),
         has_ip_tool=answers.get("FABRIC_IP") != "0",
@@ -32,14 +32,15 @@ def port_order(port: FabricPort) -> tuple[bool, str, tuple[tuple[int, str], ...]
     return (not port.pci, port.pci, _natural(port.hca), port.port)
 
 
-def _parts(answers: dict[str, str], prefix: str) -> Iterator[dict[str, str]]:
+def _parts(answers: dict[str, str], prefix: str, key: str) -> Iterator[dict[str, str]]:
+    """The numbered parts under a prefix, without those that do not tell their ``key``."""
     count = _number(answers.get(f"{prefix}_COUNT")) or 0
     parts: list[dict[str, str]] = [{} for _ in range(min(count, len(answers)))]
-    for key, value in answers.items():
-        index, _, name = key.removeprefix(f"{prefix}_").partition("_")
-        if key.startswith(f"{prefix}_") and index.isdecimal() and int(index) < len(parts):
+    for answer, value in answers.items():
+        index, _, name = answer.removeprefix(f"{prefix}_").partition("_")
+        if answer.startswith(f"{prefix}_") and index.isdecimal() and int(index) < len(parts):
             parts[int(index)][name] = value
-    return (part for part in parts if part.get("NAME") or part.get("HCA"))
+    return (part for part in parts if part.get(key))
 
 
 def _port(part: dict[str, str]) -> FabricPort:

@@ -124,9 +124,10 @@ class RegistryStore:
         copy = self.path.with_name(self.path.name + ".unreadable")
         warning = f"{self.path}: {reason}; the shipped registries are used and nothing is trusted"
         with contextlib.suppress(OSError):
+            data = self.path.read_bytes()
             handle = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(handle, "wb") as stream:
-                stream.write(self.path.read_bytes())
+                stream.write(data)
             warning += f"; a copy is {copy.name}"
         return msgspec.structs.replace(
             fresh_state(),
