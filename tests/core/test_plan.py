@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Callable
 
 import pytest
 
 from sparkrun.core.plan import HostAction, LaunchPlan, RankPlan, Stage, mask
 from sparkrun.core.remote import ScriptCall
 from sparkrun.core.secret_names import is_secret_name, split_secrets
+from sparkrun.core.shell_text import quote_word
 
 
 def plan_with_secret() -> LaunchPlan:
@@ -45,6 +48,13 @@ def test_the_public_plan_says_which_secrets_there_are() -> None:
 
 def test_everything_but_secrets_is_public_unchanged() -> None:
     assert plan_with_secret().public()["ranks"][0]["command"] == "serve --api-key *** -m x"
+
+
+@pytest.mark.parametrize("spell", [str, shlex.quote, quote_word, json.dumps])
+def test_a_secret_with_quotes_is_masked_however_it_is_spelt(spell: Callable[[str], str]) -> None:
+    secret = 'it\'s "deep" \\ down'
+
+    assert "deep" not in mask(f"--api-key {spell(secret)}", [secret])
 
 
 def test_a_short_secret_is_masked_as_a_word_only() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
@@ -354,8 +355,13 @@ def _mask(value: Any, pattern: re.Pattern[str]) -> Any:
 
 
 def _secret_pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
-    words = sorted({re.escape(secret) for secret in secrets if secret}, key=len, reverse=True)
+    words = sorted({re.escape(spelt) for secret in secrets if secret for spelt in _spellings(secret)}, key=len, reverse=True)
     return re.compile(rf"(?<![\w-])(?:{'|'.join(words)})(?![\w-])") if words else None
+
+
+def _spellings(secret: str) -> tuple[str, ...]:
+    """A secret as it is, inside single quotes of a shell, as ``shlex.quote`` writes it, and inside a text of JSON."""
+    return secret, secret.replace("'", "'\\''"), secret.replace("'", "'\"'\"'"), json.dumps(secret, ensure_ascii=False)[1:-1]
 
 
 def _masked_transfer(transfer: Transfer) -> Transfer:
