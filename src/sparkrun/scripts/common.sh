@@ -178,6 +178,11 @@ find_tool() {
   return 1
 }
 
+# FD: takes a lock without waiting; false when another has it. On a host without flock(1) nothing is locked.
+lock_now() {
+  ! find_tool flock || "$REPLY" -n "$1"
+}
+
 is_program() {
   REPLY=$1
   [[ -x $1 && ! -d $1 ]]

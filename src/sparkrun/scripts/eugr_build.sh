@@ -54,7 +54,7 @@ open_folder() {
 # Builds share the folder, and would share the processors and the memory of this host.
 take_turn() {
   local told=''
-  until flock -n "$LOCK_FD"; do
+  until lock_now "$LOCK_FD"; do
     [[ -n $told ]] || answer WAITING 1
     told=1
     mind_session

@@ -25,7 +25,7 @@ make_incoming() {
 open_incoming() {
   make_incoming
   { exec {LOCK_FD}>"$GROWING.lock"; } 2>/dev/null || refuse 14 cache_not_writable "$GROWING.lock on $HOSTNAME cannot be written"
-  flock -n "$LOCK_FD" || refuse 18 busy "another launch is bringing $REPO to $HOSTNAME right now" "wait for that one, then run this again"
+  lock_now "$LOCK_FD" || refuse 18 busy "another launch is bringing $REPO to $HOSTNAME right now" "wait for that one, then run this again"
 }
 
 # BYTES: ends the script when the disk cannot take that many.

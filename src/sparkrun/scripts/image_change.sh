@@ -64,26 +64,40 @@ find_used() {
 }
 
 remove_all() {
-  local item id name
+  local item
   for item in "${REMOVE[@]}"; do
-    id=${item%% *} name=${item#* }
-    if [[ -n ${USED_BY[$id]:-} ]]; then
-      keep "$item" "container ${USED_BY[$id]} has it"
-    elif being_brought "$name"; then
-      keep "$item" "it is being brought right now"
-    elif ! ask_docker 20 image inspect -f '{{.Id}}' -- "$name"; then
-      [[ $DOCKER_SAID =~ [Nn]o\ such\ image|not\ known ]] || refuse_docker 1 "$DOCKER_SAID"
-      answer REMOVED "$item"
-    elif [[ sha256:${REPLY#sha256:} != "$id" ]]; then
-      keep "$item" "the name is another image's by now"
-    elif ask_docker 600 image rm -- "$name"; then
-      answer REMOVED "$item"
-      rm -f -- "$CACHE_DIR/images/used/${id#sha256:}" 2>/dev/null || :
-    else
-      DOCKER_SAID=${DOCKER_SAID#*Error response from daemon: }
-      keep "$item" "${DOCKER_SAID%%$'\n'*}"
-    fi
+    remove_one "$item" "${item%% *}" "${item#* }"
   done
+}
+
+# ITEM ID NAME
+remove_one() {
+  local status=0
+  if [[ -n ${USED_BY[$2]:-} ]]; then
+    keep "$1" "container ${USED_BY[$2]} has it"
+  elif being_brought "$3"; then
+    keep "$1" "it is being brought right now"
+  elif ask_docker 20 image inspect -f '{{.Id}}' -- "$3" || { status=$? && false; }; then
+    remove_named "$@"
+  else
+    [[ $DOCKER_SAID =~ [Nn]o\ such\ image|not\ known ]] || refuse_docker "$status" "$DOCKER_SAID"
+    answer REMOVED "$1"
+  fi
+}
+
+# ITEM ID NAME, with what the name means now in REPLY
+remove_named() {
+  local status=0
+  if [[ sha256:${REPLY#sha256:} != "$2" ]]; then
+    keep "$1" "the name is another image's by now"
+  elif ask_docker "600" image rm -- "$3" || { status=$? && false; }; then
+    answer REMOVED "$1"
+    rm -f -- "$CACHE_DIR/images/used/${2#sha256:}" 2>/dev/null || :
+  else
+    DOCKER_SAID=${DOCKER_SAID#*Error response from daemon: }
+    [[ $status != 124 && $status != 137 ]] || DOCKER_SAID="docker has not removed it within 600 s"
+    keep "$1" "${DOCKER_SAID%%$'\n'*}"
+  fi
 }
 
 # NAME
@@ -91,7 +105,7 @@ being_brought() {
   local lock fd
   for lock in "${BRINGING[@]}"; do
     [[ ${lock%% *} == "$1" && -e ${lock#* } ]] && { exec {fd}<"${lock#* }"; } 2>/dev/null || continue
-    flock -n "$fd" || return 0
+    lock_now "$fd" || return 0
   done
   return 1
 }

@@ -148,7 +148,7 @@ free_lock() {
   local fd
   [[ -e $1 && -z ${LOCKED[$1]:-} ]] || return 0
   { exec {fd}>>"$1"; } 2>/dev/null || { exec {fd}<"$1"; } 2>/dev/null || return 0
-  flock -n "$fd" || return 1
+  lock_now "$fd" || return 1
   LOCKED[$1]=mine
 }
 
