@@ -315,6 +315,26 @@ def test_a_hook_ends_with_the_caller(dock: DockerHost) -> None:
     eventually(lambda: not is_alive(int(marker.read_text())))
 
 
+def test_a_hook_whose_number_has_not_been_read_yet_ends_with_the_caller(dock: DockerHost) -> None:
+    dock.started(rank_of())
+    asked, go, marker = (dock.host.root / name for name in ("asked", "go", "pid"))
+    (dock.host.bin / "docker").rename(dock.host.bin / "real-docker")
+    slow = f": >{asked}; until [[ -e {go} ]]; do sleep 0.05; done"
+    dock.host.program("docker", f'if [[ $1 == exec && ! -e {asked} ]]; then {slow}; fi; exec real-docker "$@"')
+    call = EXECUTOR.hook_call(rank_of(), f"echo $$ >{marker}; exec sleep 600", {}, timeout_s=0)
+    running = dock.begin(ScriptCall(call.name, {**call.params, "LIFELINE": "1"}))
+    eventually(asked.exists)
+
+    running.process.send_signal(signal.SIGSTOP)
+    go.touch()
+    eventually(lambda: marker.exists() and marker.read_text())
+    running.process.send_signal(signal.SIGTERM)
+    running.process.send_signal(signal.SIGCONT)
+
+    eventually(lambda: not is_alive(int(marker.read_text())))
+    assert running.result().returncode == 143
+
+
 def test_a_hook_of_a_dead_container_says_that_it_is_dead(dock: DockerHost) -> None:
     dock.docker.container(NAME, code=1)
 

@@ -27,8 +27,9 @@ main() {
   resolve_docker_folder
   hold_gate
   # Ctrl-C at the caller ends this script; what it began in the container goes with it.
+  LEAVE_WITH='' LEAVE_AT_MS=''
   trap 'end_command KILL' EXIT
-  trap 'exit 143' TERM INT HUP
+  trap 'LEAVE_WITH=143' TERM INT HUP
   begin_command
   read_output
   finish
@@ -82,7 +83,8 @@ look_around() {
     answer ELAPSED_MS "$((NOW_MS - BEGAN_MS))"
     hold_gate
   fi
-  ! session_gone || refuse 10 session_gone "the session that asked for it has ended"
+  [[ -n $LEAVE_WITH ]] || ! session_gone || LEAVE_WITH=10
+  [[ -z $LEAVE_WITH ]] || leave
   ((TIMEOUT_S)) && ((NOW_MS - BEGAN_MS >= TIMEOUT_S * 1000)) || return 0
   if [[ -z $TIMED_OUT ]]; then
     TIMED_OUT=1 TERM_AT_MS=$NOW_MS
@@ -91,6 +93,14 @@ look_around() {
     end_command KILL
     kill "$CLIENT_PID" 2>/dev/null || :
   fi
+}
+
+# What is only being started in the container cannot be ended before its number is known.
+leave() {
+  : "${LEAVE_AT_MS:=$((NOW_MS + 10000))}"
+  [[ -n $COMMAND_PID ]] || ((NOW_MS >= LEAVE_AT_MS)) || return 0
+  ((LEAVE_WITH != 10)) || refuse 10 session_gone "the session that asked for it has ended"
+  exit "$LEAVE_WITH"
 }
 
 # A gate that the container still waits at counts its time anew.
@@ -108,6 +118,8 @@ end_command() {
 }
 
 finish() {
+  trap 'exit 143' TERM INT HUP
+  [[ $LEAVE_WITH != 143 ]] || exit 143
   local code=0 line at omitted=$((LINE_COUNT - ${#FIRST_LINES[@]} - ${#LAST_LINES[@]}))
   wait "$CLIENT_PID" || code=$?
   ENDED=1
