@@ -11,7 +11,7 @@ from sparkrun import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted (by a signal: 128 and its number)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:  # nothing else is imported for it
         print(f"sparkrun, version {__version__}")
@@ -19,11 +19,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Starting makes many objects and no garbage; looking for it meanwhile costs a tenth of the time.
     gc.set_threshold(100_000, 20, 50)
     from sparkrun.cli.root import run_command
+    from sparkrun.cli.signals import heeding_signals
 
     try:
-        code = run_command(arguments)
+        with heeding_signals() as heard:
+            code = run_command(arguments)
         sys.stdout.flush()
-        return code
+        return heard.exit_code(code)
     except BrokenPipeError:
         # The reader (`| head`) has gone; Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -46,7 +46,7 @@ class StateError(SparkrunError):
 
 
 class Interrupted(SparkrunError):
-    """The user pressed Ctrl-C; what the message says was done about it is done."""
+    """The user pressed Ctrl-C, or a signal had the same meaning; what the message says was done about it is done."""
 
     exit_code: ClassVar[int] = 130
 
