@@ -208,10 +208,12 @@ def _executor_config(given: dict[str, Any]) -> dict[str, ConfigValue]:
 
 
 def _variables(texts: tuple[str, ...]) -> dict[str, str]:
+    from sparkrun.core.container_words import variable_problem
+
     variables = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
+        if not equals or variable_problem(name):
             raise click.UsageError(f"-e {text}: NAME=VALUE is wanted")
         variables[name] = value
     return variables

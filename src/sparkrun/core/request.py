@@ -13,7 +13,7 @@ from sparkrun.core.bootstrap import Plugins
 from sparkrun.core.cluster_manager import Cluster, cluster_env
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.effective import EffectiveConfig, Tiers, parse_overrides
-from sparkrun.core.errors import HostsError, RecipeError, UsageError
+from sparkrun.core.errors import ConfigError, HostsError, RecipeError, UsageError
 from sparkrun.core.events import Detail, Note, Warn
 from sparkrun.core.facts import HostFacts
 from sparkrun.core.hosts import HostSelection, resolve_hosts
@@ -33,6 +33,7 @@ from sparkrun.core.run_options import RunOptions
 from sparkrun.core.scheduler import Scheduler, SchedulerLayers, resolve_scheduler
 from sparkrun.core.surroundings import surroundings_of
 from sparkrun.core.trust import TrustVerdict, check_mounts, recipe_trust, refuse_untrusted
+from sparkrun.core.typed_values import check_typed_values
 from sparkrun.core.values import ConfigValue
 from sparkrun.models.vram.find import ModelAnswer
 from sparkrun.orchestration.executor import Executor, ExecutorConfig, ExecutorLayers, resolve_executor, resolve_executor_config
@@ -44,6 +45,7 @@ from sparkrun.utils.text import did_you_mean
 
 MissingMounts = Literal["fail", "warn", "ignore"]
 MANAGED = "managed-comm-env"
+UNREAD_KEY = "unknown-top-level-key"
 NO_BUILDER = "docker-pull"
 """Who brings images where nobody builds them."""
 TOLD_ONLY = frozenset({"duplicate-key"})
@@ -117,6 +119,7 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
 
     ``fetch``: whether a registry may be fetched for a mod; without it a mod that is not here is told, and left open.
     """
+    check_typed_values(options)
     if sctx.config.env.get("SPARKRUN_NO_RUNTIME_CACHE") == "1":
         options = msgspec.structs.replace(options, runtime_cache=False)
     context = msgspec.structs.replace(resolve_context(sctx), trust=options.trust)
@@ -156,6 +159,7 @@ def resolve_request(options: RunOptions, sctx: SparkrunContext, *, fetch: bool) 
         cluster_env=cluster_env(cluster, sctx.config) if cluster else {},
         missing_mounts=_missing_mounts(sctx),
     )
+    _check_executor_config(request)
     _refuse_unsupported(request)
     _refuse_unwaited_hooks(request)
     _refuse_memory_in_gib(request)
@@ -168,14 +172,14 @@ def tuning_runtime(request: Request) -> str:
 
 
 def tell_findings(request: Request, sctx: SparkrunContext) -> tuple[Finding, ...]:
-    """What ``recipe validate`` says, on a run: warnings are told, suggestions only to those who ask for details.
+    """What ``recipe validate`` says, on a run: warnings and keys that nobody reads are told, other suggestions only to those who ask.
 
     Returns what stops the run.
     """
     report = validate(request.recipe, request.surroundings)
     stopping = tuple(finding for finding in report.at_least(request.options.fail_on) if finding.code not in TOLD_ONLY)
     for finding in _grouped([finding for finding in report.findings if finding not in stopping], request.recipe):
-        sctx.emit(Detail(_finding_text(finding)) if finding.severity == "suggestion" else Warn(_finding_text(finding)))
+        sctx.emit(_finding_event(finding))
     for warning in request.cluster.warnings if request.cluster else ():
         sctx.emit(Warn(warning))
     for warning in (*executor_warnings(request), *builder_warnings(request, sctx)):
@@ -224,6 +228,12 @@ def builder_warnings(request: Request, sctx: SparkrunContext) -> Iterator[str]:
         if key not in known:
             hint = did_you_mean(key, sorted(known)) or f"it reads {', '.join(sorted(known)) or 'none'}"
             yield f"{sctx.config.paths.config_file}: defaults.builders.{name}.{key} means nothing to the builder '{name}'; {hint}"
+
+
+def _finding_event(finding: Finding) -> Warn | Note | Detail:
+    if finding.severity != "suggestion":
+        return Warn(_finding_text(finding))
+    return Note(_finding_text(finding)) if finding.code == UNREAD_KEY else Detail(_finding_text(finding))
 
 
 def _finding_text(finding: Finding) -> str:
@@ -303,6 +313,15 @@ def _this_machine(executor: Executor, sctx: SparkrunContext) -> HostSelection:
         raise HostsError("no hosts specified", hint=hint)
     sctx.emit(Note("no hosts named: serving on this machine"))
     return HostSelection(("localhost",), "this machine")
+
+
+def _check_executor_config(request: Request) -> None:
+    """Raise what the executor cannot do with its settings: ``UsageError`` for those of the command line, ``ConfigError`` for others."""
+    try:
+        request.executor.check_config(request.options.executor_config)
+    except ConfigError as error:
+        raise UsageError(error.message, hint=error.hint) from None
+    request.executor.check_config(request.executor_config)
 
 
 def _refuse_memory_in_gib(request: Request) -> None:

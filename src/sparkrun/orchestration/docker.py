@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from sparkrun.core.container_words import label_problem
 from sparkrun.core.errors import ConfigError
 from sparkrun.core.hardware import DEVICE_ACCESS
 from sparkrun.core.placement import Allocation, allocations_label
@@ -164,8 +165,8 @@ def _seccomp_words(rank: RankPlan, settings: DockerSettings) -> Iterator[str]:
 def _own_labels(rank: RankPlan, settings: DockerSettings) -> dict[str, str]:
     wanted = {**settings.labels, **rank.labels}
     for name in wanted:
-        if name.startswith("sparkrun."):
-            raise ConfigError(f"label '{name}': labels that begin with 'sparkrun.' are sparkrun's own", hint="choose another name")
+        if problem := label_problem(name):
+            raise ConfigError(problem, hint="choose another name")
     return dict(sorted(wanted.items()))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from sparkrun.core.container_words import volume_problem
 from sparkrun.core.errors import ConfigError
 from sparkrun.core.values import ConfigValue, value_text
 
@@ -168,8 +169,13 @@ def _ulimits(config: Mapping[str, ConfigValue]) -> tuple[str, ...]:
 def _volumes(value: ConfigValue) -> Iterable[str]:
     """Texts ``source:target[:options]``, or a path alone that keeps its place; or a mapping to targets, or to ``bind`` and ``mode``."""
     if isinstance(value, dict):
-        return [_mapped_volume(source, target) for source, target in value.items()]
-    return [text if ":" in text else f"{text}:{text}" for text in _texts({"volumes": value}, "volumes")]
+        volumes = [_mapped_volume(source, target) for source, target in value.items()]
+    else:
+        volumes = [text if ":" in text else f"{text}:{text}" for text in _texts({"volumes": value}, "volumes")]
+    for volume in volumes:
+        if problem := volume_problem(volume):
+            raise ConfigError(f"executor_config.volumes: {problem}", hint="write SOURCE:TARGET[:ro], each by its full path")
+    return volumes
 
 
 def _mapped_volume(source: str, target: ConfigValue) -> str:

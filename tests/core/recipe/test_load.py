@@ -433,3 +433,25 @@ def test_where_names_file_line_and_column_of_a_key() -> None:
 
     assert recipe.where("defaults", "port") == "r.yaml:3:3"
     assert recipe.where("benchmark") == "r.yaml"
+
+
+@pytest.mark.parametrize("key", ["modle", "Model", "mdoel"])
+def test_a_mistyped_model_is_told_at_its_place(key: str) -> None:
+    error = refusal(f"{key}: org/m\nruntime: vllm\n")
+    assert error.message == f"r.yaml:1:1: no model, and an unknown key '{key}'"
+    assert error.hint == "did you mean 'model'?"
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"), [("enviroment", "env"), ("environment", "env"), ("image", "container"), ("pre_exce", "pre_exec")]
+)
+def test_a_key_that_has_another_name_here_is_told_by_that(key: str, meant: str) -> None:
+    (finding,) = [each for each in load(f"model: org/m\n{key}: x\n").findings if each.code == "unknown-top-level-key"]
+    assert (finding.severity, finding.fix) == ("warning", f"did you mean '{meant}'?")
+
+
+@pytest.mark.parametrize("name", ['"A B"', '"X=Y"', "a-b", '""', "É", "1A"])
+def test_a_variable_that_no_engine_could_read_is_refused_at_its_place(name: str) -> None:
+    error = refusal(f"model: org/m\nenv:\n  {name}: x\n")
+    assert error.message.startswith("r.yaml:3:3: env: ")
+    assert "is not the name of a variable" in error.message

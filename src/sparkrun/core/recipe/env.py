@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sparkrun.core.container_words import variable_problem
 from sparkrun.core.recipe.fields import Fields, dotted, key_text
 from sparkrun.core.recipe.places import KeyPath
 from sparkrun.core.recipe.problem import InvalidRecipeError
@@ -15,6 +16,8 @@ def read_env(fields: Fields, path: KeyPath) -> dict[str, str]:
     """Variables as texts: numbers as they were spelt, switches in lower case, an empty one not set, a mapping as JSON."""
     texts: dict[str, str] = {}
     for key, name in _names(fields, path):
+        if problem := variable_problem(name):
+            raise InvalidRecipeError(fields.document.where(*path, key), f"{dotted(path)}: {problem}", hint="no engine could read it")
         text = _text(fields, (*path, key))
         if text is not None:
             _check_launch_fields(fields, (*path, key), text)

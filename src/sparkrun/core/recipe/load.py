@@ -21,7 +21,10 @@ from sparkrun.core.recipe.places import Document
 from sparkrun.core.recipe.problem import InvalidRecipeError
 from sparkrun.core.recipe.schema import Finding, Mode, Recipe, RecipeSource, Values
 from sparkrun.core.values import ConfigValue, value_text
-from sparkrun.utils.text import did_you_mean
+from sparkrun.utils.text import did_you_mean, nearest
+
+OTHER_NAMES = {"environment": "env", "env_vars": "env", "image": "container", "docker_image": "container", "hooks": "pre_exec"}
+"""What people call a key elsewhere."""
 
 
 class Topology(msgspec.Struct, frozen=True):
@@ -168,7 +171,7 @@ def _version(fields: Fields) -> tuple[str, str | None]:
 def _model(fields: Fields) -> str:
     where, value = fields.document.where("model"), fields.raw("model")
     if value is None or value == "":
-        raise InvalidRecipeError(where, "no model", hint="add model: org/name")
+        raise _no_model(fields, where)
     if not isinstance(value, str):
         raise RecipeSyntaxError(f"{where}: model must be text, not {kind_of(value)}", hint="write model: org/name")
     try:
@@ -176,6 +179,15 @@ def _model(fields: Fields) -> str:
     except RecipeError as error:
         raise InvalidRecipeError(where, error.message, hint=error.hint) from None
     return value
+
+
+def _no_model(fields: Fields, where: str) -> InvalidRecipeError:
+    """Says so at the key that was meant to be it, if there is one."""
+    unknown = [key for key in map(key_text, fields.document.value) if key not in TOP_LEVEL]
+    meant = nearest("model", unknown)
+    if meant is None:
+        return InvalidRecipeError(where, "no model", hint="add model: org/name")
+    return InvalidRecipeError(fields.document.where(meant), f"no model, and an unknown key {meant!r}", hint="did you mean 'model'?")
 
 
 def _command(fields: Fields) -> str | None:
@@ -290,6 +302,11 @@ def _unknown_keys(fields: Fields) -> Iterator[Finding]:
             message = f"{key} at the top of a recipe has no effect"
             yield Finding("warning", "misplaced-config-key", message, fix=f"put it under defaults: {key}", where=where)
         else:
-            near = did_you_mean(key, TOP_LEVEL)
+            near = did_you_mean(key, TOP_LEVEL) or _meant_by_another_name(key)
             fix = near or "remove it, or put it where it belongs"
             yield Finding("warning" if near else "suggestion", "unknown-top-level-key", f"unknown key {key!r}", fix=fix, where=where)
+
+
+def _meant_by_another_name(key: str) -> str:
+    said = nearest(key, OTHER_NAMES)
+    return f"did you mean '{OTHER_NAMES[said]}'?" if said else ""
