@@ -187,6 +187,16 @@ def test_ctrl_c_leaves_nothing(user: User, phase: str) -> None:
     assert user.nothing_left()
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_term_and_a_closed_terminal_leave_nothing_either(user: User, number: signal.Signals, code: int) -> None:
+    launch = user.start_launch("-e", "BED_LOAD_S=60")
+    launch.wait_for(PHASES["waiting"])
+    launch.signal(number)
+    ran = launch.end()
+    assert (ran.code, ran.error.startswith("interrupted")) == (code, True), ran.err
+    assert user.nothing_left()
+
+
 @pytest.mark.parametrize("phase", PHASES)
 def test_after_kill_9_status_is_true_and_the_next_launch_works(bed: Bed, user: User, phase: str) -> None:
     launch = user.start_launch("-e", "BED_LOAD_S=1")
@@ -237,6 +247,28 @@ def test_the_same_workload_again_and_one_that_was_changed(bed: Bed, user: User) 
     assert changed.code == 0, changed.err
     assert bed.hosts[0].engine_calls(containers(bed.hosts[0])[0])[-1].env["SOMETHING"] == "else"
     assert len(user.seen()) == len(user.jobs()) == 1
+
+
+def test_a_change_that_docker_refuses_replaces_nothing(bed: Bed, user: User) -> None:
+    assert user.launch().code == 0
+    before = [host.docker("ps", "--quiet", "--no-trunc") for host in bed.hosts]
+    missing = user.write("vllm", executor_config={"volumes": ["/srv/nothing-here:/data"]})
+    for words, recipe in ((("--executor-args=--nope",), ""), (("--trust",), missing)):
+        refused = user.launch(*words, recipe=recipe)
+        assert (refused.code, "goes on as it was" in refused.err) == (1, True), refused.err
+    assert [host.docker("ps", "--quiet", "--no-trunc") for host in bed.hosts] == before
+    assert set(user.seen().values()) == {"ready"}
+    assert user("stop", "vllm").code == 0
+    assert user.nothing_left()
+
+
+def test_a_name_that_another_container_has_leaves_that_alone_and_nothing_behind(bed: Bed, user: User) -> None:
+    host = bed.hosts[0]
+    host.docker("run", "-d", "--name", "mine", "--entrypoint", "sleep", ENGINES, "1000")
+    refused = user.launch("--container-name", "mine", hosts=(host,))
+    assert (refused.code, "belongs to somebody else" in refused.error) == (1, True)
+    assert "could not undo" not in refused.err
+    assert (containers(host), user.jobs()) == (["mine"], [])
 
 
 # --- stop, and the S cases ----------------------------------------------------------------------------------------------------------------

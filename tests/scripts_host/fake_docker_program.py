@@ -31,6 +31,7 @@ def main(words: list[str]) -> None:
         fail(failing.read_text())
     verbs = {
         "run": run,
+        "create": create,
         "inspect": inspect,
         "image": image,
         "stop": stop,
@@ -77,6 +78,22 @@ def run(words: list[str]) -> None:
     os.close(write)
     os.read(read, 1)
     print(made)
+
+
+def create(words: list[str]) -> None:
+    """Only makes sure of a name: nothing is started, so there is nothing to supervise."""
+    options, rest = parse(words)
+    meta = {
+        "id": os.urandom(32).hex(),
+        "name": options["--name"][0],
+        "labels": dict(text.split("=", 1) for text in options.get("--label", [])),
+        "image": rest[0],
+        "exit": 0,
+        "oom": False,
+        "mounts": [text.split(":")[0] for text in options["-v"]],
+    }
+    save(meta)
+    print(meta["id"])
 
 
 def supervise(meta: dict[str, Any], command: list[str], env: dict[str, str], ready: int) -> NoReturn:
@@ -143,6 +160,9 @@ def listing(words: list[str]) -> None:
             continue
         facts = {**meta["labels"], "status": "running" if ended(meta) is None else "exited"}
         if all(facts.get(name) in (value or [facts.get(name, "")]) for name, *value in wanted):
+            if "--format" in words:
+                print(f"{meta['name']}.{meta['labels'].get('sparkrun.launch', '')}")
+                continue
             print(meta["id"], *([] if "-q" in words else [meta["name"], meta["labels"].get("sparkrun.launch", "")]))
 
 

@@ -248,6 +248,15 @@ def test_stop_leaves_what_is_not_ours_alone(dock: DockerHost) -> None:
     assert NAME in dock.docker.containers()
 
 
+def test_undoing_a_launch_that_found_its_name_taken_has_nothing_to_undo(dock: DockerHost) -> None:
+    dock.docker.container(NAME, labels={"sparkrun.distribution": "other"})
+
+    ran = dock.stop(NAME, launch="one")
+
+    assert (ran.returncode, ran.section("STOP").text("RESULT")) == (0, "OTHER_LAUNCH")
+    assert NAME in dock.docker.containers()
+
+
 def test_stop_of_one_launch_leaves_another_alone(dock: DockerHost) -> None:
     dock.started(rank_of(), "two")
 

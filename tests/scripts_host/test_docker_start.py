@@ -13,7 +13,7 @@ from sparkrun.core.remote import ScriptCall
 from sparkrun.orchestration.executor import LogView
 from sparkrun.scripts import load_script
 from tests.scripts_host.docker_host import EXECUTOR, FOREVER, NAME, DockerHost, dock, labels_of, mount, rank_of
-from tests.scripts_host.scratch_host import ScratchHost, eventually
+from tests.scripts_host.scratch_host import Ran, ScratchHost, eventually
 
 __all__ = ["dock"]
 
@@ -424,3 +424,74 @@ def test_podman_without_root_asks_for_no_more_than_its_user_may_have(host: Scrat
     given = [words[at + 1] for at, word in enumerate(words) if word == "--ulimit"]
     assert given == ["memlock=8388608:8388608", "stack=67108864", "nofile=1024:1024"]
     assert words[-4:] == ["img", "sh", "gate", "cmd"]
+
+
+# --- a start that is only tried ----------------------------------------------------------------------------------------------------------
+
+
+def tried(dock: DockerHost, launch: str = "two") -> Ran:
+    call = EXECUTOR.trial_call(EXECUTOR.generate_launch_script(rank_of(), labels_of(rank_of(), launch), {}))
+    assert call is not None
+    return dock.run(call)
+
+
+def test_a_trial_leaves_what_runs_and_nothing_else(dock: DockerHost) -> None:
+    running = dock.started(rank_of()).text("CONTAINER_ID")
+
+    assert tried(dock).returncode == 0
+    assert {name: meta["id"] for name, meta in dock.docker.containers().items()} == {NAME: running}
+    assert {path.name for path in dock.folder.iterdir()} == {"seccomp.json", f"{NAME}.one"}
+
+
+def test_a_trial_shows_docker_the_words_of_the_start_but_no_label_of_a_rank(dock: DockerHost) -> None:
+    tried(dock)
+
+    (words,) = dock.docker.calls("create")
+    assert words[words.index("--name") + 1] == f"{NAME}.trial"
+    assert not [word for word in words if word.startswith("sparkrun.")]
+    assert words[-4:-1] == ["img:1", "sh", "/run/sparkrun/gate"]
+
+
+def test_a_trial_that_docker_refuses_says_why_and_leaves_what_runs(dock: DockerHost) -> None:
+    dock.started(rank_of())
+    dock.docker.fail("create", "unknown flag: --nope\nSee 'docker create --help'.")
+
+    ran = tried(dock)
+    assert (ran.returncode, ran.answers.text("REASON")) == (7, "docker_failed")
+    assert (ran.answers.text("MESSAGE") or "").endswith("unknown flag: --nope")
+    assert list(dock.docker.containers()) == [NAME]
+    assert not (dock.folder / f"{NAME}.two.trial").exists()
+
+
+def test_a_registry_that_refuses_a_connection_is_no_dead_daemon(dock: DockerHost) -> None:
+    said = 'docker: Error response from daemon: Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry: connection refused'
+    dock.docker.fail("run", said)
+
+    ran = dock.start(rank_of())
+    assert (ran.returncode, ran.answers.text("REASON")) == (7, "docker_failed")
+    assert ': Get "https://registry-1.docker.io/v2/"' in (ran.answers.text("MESSAGE") or "")
+    assert "Error response" not in (ran.answers.text("MESSAGE") or "")
+
+
+def test_a_gate_whose_container_somebody_removed_goes_with_a_later_launch(dock: DockerHost) -> None:
+    lost, fresh, foreign = (dock.folder / name for name in (f"{NAME}.0123456789ab", f"{NAME}.ba9876543210", "something.else"))
+    for folder in (lost, fresh, foreign):
+        folder.mkdir(parents=True)
+    for folder in (lost, foreign):
+        os.utime(folder, (0, 0))
+    kept = rank_of(name=f"{NAME}2")
+    dock.started(kept, launch="00112233aabb")
+    os.utime(dock.gate(kept.name, "00112233aabb"), (0, 0))
+    dock.started(rank_of())
+
+    eventually(lambda: not lost.exists())
+    assert fresh.exists()
+    assert foreign.exists()
+    assert dock.gate(kept.name, "00112233aabb").exists()
+
+
+def test_a_start_that_cannot_write_its_profile_leaves_no_gate(dock: DockerHost) -> None:
+    (dock.folder / "seccomp.json").mkdir(parents=True)
+
+    assert dock.start(rank_of()).returncode == 14
+    assert [path.name for path in dock.folder.iterdir()] == ["seccomp.json"]

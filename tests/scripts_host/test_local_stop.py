@@ -85,7 +85,8 @@ def test_an_engine_has_its_grace_to_end_in_order(host: ScratchHost) -> None:
 
 
 def test_an_engine_is_told_to_end_exactly_once(host: ScratchHost) -> None:
-    command = "trap 'told+=x' TERM; told=; : >ready; for i in {1..15}; do read -r -t 0.02 <> <(:) || :; done; echo \"$told\""
+    nap = "read -r -t 0.02 <> <(:) || :"
+    command = f"trap 'told+=x' TERM; told=; : >ready; until [[ $told ]]; do {nap}; done; for i in {{1..15}}; do {nap}; done; echo \"$told\""
     started(host, "tiny", command)
     eventually((host.home / "ready").exists)
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sparkrun.utils.text import did_you_mean, nearest, size_text
+from sparkrun.utils.text import QUOTED_CHARS, did_you_mean, nearest, quoted_lines, size_text
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,12 @@ def test_import_is_cheap() -> None:
 )
 def test_a_size_is_told_in_the_unit_that_suits_it(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+def test_what_others_have_printed_moves_no_cursor_and_fills_no_screen() -> None:
+    assert (
+        quoted_lines(["\x1b[31mred\x1b[0m", "a\tb", "bell\x07 up\x1b[2J", "日本 ü"])
+        == "\n  | red\n  | a    b\n  | bell\\x07 up\\x1b[2J\n  | 日本 ü"
+    )
+    assert quoted_lines(["x" * (QUOTED_CHARS + 1)]) == f"\n  | {'x' * QUOTED_CHARS}…"
+    assert quoted_lines([]) == ""

@@ -21,6 +21,7 @@ from sparkrun.orchestration.apply import failure_hint, failure_text
 from sparkrun.orchestration.streams import Stream, stream_all
 from sparkrun.utils.files import write_atomic
 from sparkrun.utils.shell import parse_answers
+from sparkrun.utils.text import quoted_lines
 
 KEPT_LINES = 20_000
 """Lines of a build that are kept in memory; a build of an hour prints about five thousand."""
@@ -98,7 +99,7 @@ def _failure(build: Build, failed: Sequence[tuple[_BuildLog, RemoteResult]], bui
         return HostUnreachableError(f"cannot make {build.image}: {log.host}: {told}{rest}", hint=hint)
     tail = list(log.lines)[-SHOWN_LINES:]
     where = f" in the stage '{log.stage}'" if log.stage in builder.stages and log.lines else ""
-    shown = "".join(f"\n  | {line}" for line in tail)
+    shown = quoted_lines(tail)
     message = f"cannot make {build.image} on {log.host}: it failed{where}: {told}{rest}{shown}"
     return BuildFailedError(message, hint=hint or builder.way_out(log.stage, "\n".join((*tail, told))))
 

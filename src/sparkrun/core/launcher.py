@@ -18,6 +18,7 @@ from sparkrun.core.distribution import Failed, bring_in_rounds
 from sparkrun.core.errors import (
     AlreadyRunningError,
     LaunchFailedError,
+    SparkrunError,
     StopFailedError,
 )
 from sparkrun.core.events import Detail, Done, Note, Phase, Step, Warn
@@ -25,14 +26,14 @@ from sparkrun.core.facts import HostFacts, WorkloadFacts
 from sparkrun.core.jobs import Job, ensure_cache_writable, job_of, remove_job, write_job
 from sparkrun.core.memory_check import known_model
 from sparkrun.core.observation import assume_request, observe_request, question_for
-from sparkrun.core.plan import LaunchPlan, RankPlan
+from sparkrun.core.plan import LaunchPlan, RankPlan, Stage
 from sparkrun.core.planner import check_launchable, check_preparable, refuse_gaps
 from sparkrun.core.preparing import build_images, plan_whole
 from sparkrun.core.request import NO_BUILDER, Request, refuse_findings, resolve_request, tell_findings
 from sparkrun.core.run_options import RunOptions
 from sparkrun.core.tuning_plans import sync_tuning
 from sparkrun.core.waiting import LaunchWait
-from sparkrun.orchestration.apply import Ledger, failure_text, undoing
+from sparkrun.orchestration.apply import Ledger, check_stage, failure_text, undoing
 from sparkrun.orchestration.claims import Claims, claiming
 from sparkrun.orchestration.failures import keeping_failure
 from sparkrun.orchestration.guards import guarding
@@ -193,6 +194,7 @@ def _launch_claimed(options: RunOptions, claims: Claims, record: LaunchRecord, s
         return _use_existing(look.running, look.plan, request, record, sctx)
     _sync_tuning(look.plan, request, sctx)
     if look.running:
+        _try_start(look.plan, look.running, request, sctx)
         _take_down(look.running, request, sctx)
     write_job(_job(look, request, sctx), sctx.config.paths)
     return _launch(look.plan, request, claims, record, sctx)
@@ -344,6 +346,21 @@ def _stop(cluster_id: str, ranks: Iterable[RankPlan | WorkloadFacts], request: R
         ]
     if failed:
         raise StopFailedError(f"{cluster_id} is not confirmed stopped on\n  " + "\n  ".join(failed))
+
+
+def _try_start(plan: LaunchPlan, running: Workload, request: Request, sctx: SparkrunContext) -> None:
+    """Raise ``StageFailedError`` for what hosts would not start, as long as ``running``, which is to be replaced, still runs."""
+    actions = [
+        msgspec.structs.replace(action, call=trial)
+        for stage in plan.stages
+        for action in stage.actions
+        if (trial := request.executor.trial_call(action.call))
+    ]
+    try:
+        check_stage(Stage(f"start {len(actions)} ranks", tuple(actions)), sctx.runner)
+    except SparkrunError as error:
+        error.hint = "\n".join(filter(None, (error.hint, f"{running.cluster_id} goes on as it was")))
+        raise
 
 
 def _take_down(running: Workload, request: Request, sctx: SparkrunContext) -> None:

@@ -13,10 +13,12 @@ from sparkrun.core.errors import EngineDiedError, HostUnreachableError, LaunchFa
 from sparkrun.core.events import EngineLine, Step
 from sparkrun.core.plan import LaunchPlan, RankPlan, Stage
 from sparkrun.orchestration.apply import Ledger, apply_stage
+from sparkrun.orchestration.causes import way_out
 from sparkrun.orchestration.executor import Executor, LogView
 from sparkrun.orchestration.guards import Guards, Loss
 from sparkrun.orchestration.launch_record import LaunchRecord
 from sparkrun.orchestration.ready import EVIDENCE_TIMEOUT_S, Evidence, Outcome, evidence_of, watch_ready
+from sparkrun.utils.text import quoted_lines
 
 SETTLE_S = 0.4
 """Ranks drag each other down: after the first has ended, the others are given this long to end too, so that their exit codes are known."""
@@ -92,7 +94,7 @@ class LaunchWait:
         evidence = self._evidence([head])[0]
         return NotReadyError(
             f"{self._plan.endpoint} is not ready: {outcome.explain()}; the engine's last lines:{_told(evidence.lines)}",
-            hint=outcome.hint(),
+            hint=_hints(outcome.hint(), way_out(evidence.lines)),
         )
 
     def _lost(self, loss: Loss) -> SparkrunError:
@@ -113,7 +115,7 @@ class LaunchWait:
         others = [(other, evidence) for other, evidence in zip(self._plan.ranks, seen, strict=True) if other is not rank]
         code = f" with exit code {own.exit_code}" if own.exit_code is not None else ""
         message = f"the engine of rank {rank.rank} on {rank.host} ended{code} before it answered; its last lines:{_told(own.lines)}"
-        return EngineDiedError(message + _others(others), hint=own.hint)
+        return EngineDiedError(message + _others(others), hint=_hints(own.hint, way_out(own.lines)))
 
     def _evidence(self, ranks: Sequence[RankPlan]) -> list[Evidence]:
         calls = [(rank.host, self._executor.evidence_call(rank.name)) for rank in ranks]
@@ -182,7 +184,11 @@ def _end(evidence: Evidence, since_ms: int) -> float:
 
 
 def _told(lines: Sequence[str]) -> str:
-    return "".join(f"\n  | {line}" for line in lines[-OWN_LINES:])
+    return quoted_lines(lines[-OWN_LINES:])
+
+
+def _hints(*hints: str | None) -> str | None:
+    return "\n".join(hint for hint in hints if hint) or None
 
 
 def _others(evidence: Sequence[tuple[RankPlan, Evidence]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event
 
@@ -46,6 +46,8 @@ def undoing(ledger: Ledger, runner: HostRunner, emit: EventSink, *, keep: bool) 
         completed = True
     except KeyboardInterrupt:
         interrupted = True
+        if ledger.begun and not keep:
+            emit(Note("interrupted; undoing what was started"))
     except SparkrunError as error:
         if ledger.begun and not keep:
             emit(Note(f"{_headline(error)}; undoing what was started"))
@@ -69,15 +71,28 @@ def apply_stage(stage: Stage, ledger: Ledger, runner: HostRunner, emit: EventSin
     Once ``stop`` is set, the actions are given up: whoever set it knows why.
     """
     ledger.begin(stage.actions)
-    limit_s = max((action.timeout_s for action in stage.actions), default=0)
-    results = runner.run_all([(action.host, action.call) for action in stage.actions], timeout_s=limit_s, stop=stop)
+    results = _run(stage, runner, stop)
     if stop.is_set():
         return
+    _refuse_failed(stage, results)
+    for result in results:
+        emit(Detail(f"{result.host}: {' '.join(result.stdout.split())}"))
+
+
+def check_stage(stage: Stage, runner: HostRunner) -> None:
+    """Run actions that leave nothing behind. Raises ``StageFailedError`` as ``apply_stage`` does."""
+    _refuse_failed(stage, _run(stage, runner))
+
+
+def _run(stage: Stage, runner: HostRunner, stop: Event | None = None) -> Sequence[RemoteResult]:
+    limit_s = max((action.timeout_s for action in stage.actions), default=0)
+    return runner.run_all([(action.host, action.call) for action in stage.actions], timeout_s=limit_s, stop=stop)
+
+
+def _refuse_failed(stage: Stage, results: Sequence[RemoteResult]) -> None:
     failures = [(action, result) for action, result in zip(stage.actions, results, strict=True) if not result.ok]
     if failures:
         raise _stage_error(stage, failures)
-    for result in results:
-        emit(Detail(f"{result.host}: {' '.join(result.stdout.split())}"))
 
 
 def take_back(ledger: Ledger, runner: HostRunner, emit: EventSink) -> tuple[str, ...]:
@@ -105,12 +120,20 @@ def _impatient(call: ScriptCall) -> ScriptCall:
 
 
 def _stage_error(stage: Stage, failures: list[tuple[HostAction, RemoteResult]]) -> StageFailedError | HostUnreachableError:
-    lines = [f"{result.host}: {failure_text(result)}" for _action, result in failures]
+    told = _failed(stage, failures)
     if all(result.unreachable for _action, result in failures):
-        return HostUnreachableError(f"{stage.title} failed on " + "\n  ".join(lines), hint=failure_hint(failures[0][1]))
-    told = f"{stage.title} failed on {lines[0]}" + "".join(f"\n  {line}" for line in lines[1:])
+        return HostUnreachableError(told, hint=failure_hint(failures[0][1]))
     output = {result.host: text for _action, result in failures if (text := hook_text(result.stdout))}
     return StageFailedError(told + hook_output(failures[0][1].stdout), hint=failure_hint(failures[0][1]), output=output)
+
+
+def _failed(stage: Stage, failures: list[tuple[HostAction, RemoteResult]]) -> str:
+    """One host that failed is told by what was done there; several are listed below what was done on all of them."""
+    if len(failures) == 1:
+        (action, result), *_ = failures
+        return f"{action.title} failed: {failure_text(result)}"
+    lines = [f"{result.host}: {failure_text(result)}" for _action, result in failures]
+    return f"{stage.title} failed on " + "\n  ".join(lines)
 
 
 def failure_text(result: RemoteResult) -> str:

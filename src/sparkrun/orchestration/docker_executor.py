@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+import msgspec
+
 from sparkrun.core.plan import HostAction, RankPlan
 from sparkrun.core.remote import ScriptCall
 from sparkrun.orchestration.docker import OWNER, docker_run_cmd, docker_stop_cmd, gate_name
@@ -12,6 +14,7 @@ from sparkrun.orchestration.docker_config import KEYS, DockerSettings, read_dock
 from sparkrun.orchestration.executor import EVIDENCE_LINES, Executor, ExecutorConfig, JobLabels, LogView, assigned, upkeep_params
 from sparkrun.orchestration.primitives import in_home
 
+START_SCRIPT = "docker_start"
 GRACE_S = 10
 """What a container may take to end after TERM before it is killed."""
 
@@ -53,7 +56,17 @@ class DockerExecutor(Executor):
             "CREATE": tuple(in_home(mount.source) for mount in rank.mounts if mount.create),
             "CHECKED": _checked_sources(settings),
         }
-        return ScriptCall("docker_start", params, {"SECRET_ENVS": assigned(rank.secret_env)})
+        return ScriptCall(START_SCRIPT, params, {"SECRET_ENVS": assigned(rank.secret_env)})
+
+    def check_config(self, config: ExecutorConfig) -> None:
+        """Decode it."""
+        read_docker_config(config)
+
+    def trial_call(self, start: ScriptCall) -> ScriptCall | None:
+        """The same start, up to a container that docker makes under another name and that is removed again."""
+        if start.name != START_SCRIPT:
+            return None
+        return msgspec.structs.replace(start, params={**start.params, "TRIAL": "1"}, then=None)
 
     def gate_action(self, rank: RankPlan, labels: JobLabels, config: ExecutorConfig) -> HostAction | None:
         """Let a gated rank become its engine."""

@@ -131,6 +131,14 @@ class Executor(SparkrunPlugin):
         """What the readiness observer needs to notice that the rank died."""
         raise NotImplementedError
 
+    def check_config(self, config: ExecutorConfig) -> None:
+        """Raise ``ConfigError`` for a value that cannot be used."""
+
+    def trial_call(self, start: ScriptCall) -> ScriptCall | None:
+        """What tells whether a start would be taken, without starting anything; ``None`` where only a start can tell."""
+        del start
+        return None
+
     def unknown_keys(self, config: ExecutorConfig) -> tuple[str, ...]:
         """Keys of ``executor_config`` that this executor does not know."""
         return tuple(key for key in config if key not in self.config_keys)

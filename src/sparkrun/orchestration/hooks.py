@@ -10,6 +10,7 @@ from sparkrun.core.errors import LaunchFailedError
 from sparkrun.core.plan import LocalCommand
 from sparkrun.utils.proc import stream_process
 from sparkrun.utils.shell import parse_answers, quote
+from sparkrun.utils.text import quoted_lines
 
 KEPT_LINES = 20
 
@@ -28,13 +29,13 @@ def run_local_command(command: LocalCommand, on_line: Callable[[str], None]) -> 
     ended = stream_process(words, stdin="", on_line=take, timeout_s=command.timeout_s or None)
     if ended.timed_out or ended.returncode != 0:
         how = f"took longer than {command.timeout_s:g} s" if ended.timed_out else f"ended with exit code {ended.returncode}"
-        tail = "".join(f"\n  | {line}" for line in lines)
+        tail = quoted_lines(lines)
         raise LaunchFailedError(f"{command.title} {how}{tail}", hint="the workload goes on; correct the command in the recipe")
 
 
 def hook_output(answers: str) -> str:
     """What a command printed beside the engine, as lines below a message: its beginning and its end, as ``docker_exec`` keeps them."""
-    return "".join(f"\n  | {line}" for line in _output_lines(answers, KEPT_LINES))
+    return quoted_lines(_output_lines(answers, KEPT_LINES))
 
 
 def hook_text(answers: str) -> str:

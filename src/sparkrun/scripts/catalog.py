@@ -51,8 +51,8 @@ SCRIPTS: dict[str, ScriptSpec] = {
     "docker_start": ScriptSpec(
         (*_DOCKER, "seccomp", "gate", "upkeep"),
         (
-            "NAME", "LAUNCH", "OWNER", "IMAGE", "GATE", "GATED", "GATE_TIMEOUT_S", "FIXED_ENTRYPOINT", "RESTARTS", "MISSING_SOURCE",
-            *_UPKEEP, "CACHE",
+            "NAME", "LAUNCH", "OWNER", "IMAGE", "GATE", "GATED", "GATE_TIMEOUT_S", "FIXED_ENTRYPOINT", "RESTARTS", "TRIAL",
+            "MISSING_SOURCE", *_UPKEEP, "CACHE",
         ),
         ("RUN", "SECRET_ENVS", "DEAD", "CREATE", "CHECKED"),
     ),

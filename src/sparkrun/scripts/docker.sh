@@ -40,13 +40,13 @@ refuse_docker() {
   local line=$2
   # podman says other things before.
   [[ $line != *$'\n'Error:* ]] || line=Error:${line#*$'\n'Error:}
-  line=${line%%$'\n'*}
+  line=${line%%$'\n'*} line=${line#docker: } line=${line#Error response from daemon: }
   case $1:$2 in
     124:* | 137:*) refuse 6 docker_silent "docker does not answer on $HOSTNAME" "look at the daemon there: systemctl status docker" ;;
     *'ermission denied'*'ocker'* | *'ocker'*'ermission denied'*)
       refuse 4 docker_denied "this user may not use docker on $HOSTNAME" "add the user to the group docker there, and log in anew"
       ;;
-    *'annot connect to the Docker daemon'* | *'annot connect to Podman'* | *'docker daemon running'* | *'onnection refused'*)
+    *'annot connect to the Docker daemon'* | *'annot connect to Podman'* | *'docker daemon running'* | *.sock*'onnection refused'*)
       refuse 5 docker_down "the docker daemon does not run on $HOSTNAME" "start it there: sudo systemctl start docker"
       ;;
     *) refuse 7 docker_failed "docker on $HOSTNAME: ${line:-ended with exit code $1}" ;;

@@ -13,7 +13,7 @@
 #   CACHE        sparkrun cache folder (default: this host's own)
 #
 # Answers, in section EXEC: NAME; ELAPSED_MS every 5 s while it runs; HEAD once for each of the first lines, OMITTED, the number of lines
-# left out, TAIL once for each of the last ones; EXIT_CODE, TIMED_OUT=1; REASON and MESSAGE unless it has ended with 0.
+# left out, TAIL once for each of the last ones; EXIT_CODE, TIMED_OUT=1; REASON, MESSAGE and HINT unless it has ended with 0.
 #
 # Exit codes (REASON): 0 it has ended with 0; 1 failed, timed_out; 2 bad_name, bad_parameter; 3 to 7 as docker_start; 8 no_container, not_running;
 # 10 session_gone: it was told to end because nobody listens any more.
@@ -132,9 +132,9 @@ finish() {
   answer EXIT_CODE "$code"
   if [[ -n $TIMED_OUT ]]; then
     answer TIMED_OUT 1
-    refuse 1 timed_out "it did not end within $TIMEOUT_S s in $NAME on $HOSTNAME"
+    refuse 1 timed_out "it did not end within $TIMEOUT_S s" "give it longer (timeout), or correct the command in the recipe"
   fi
-  ((code == 0)) || refuse 1 failed "it ended with exit code $code in $NAME on $HOSTNAME"
+  ((code == 0)) || refuse 1 failed "it ended with exit code $code" "correct the command in the recipe; --keep-on-failure leaves the container for a look"
   end_section
 }
 

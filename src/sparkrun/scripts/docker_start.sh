@@ -14,6 +14,7 @@
 #   RESTARTS          1: docker restarts it: it passes the open gate again by itself, until it has failed 5 times within a minute of its start
 #   MISSING_SOURCE    a mount whose source is not here: fail (default), warn, or ignore
 #   DEAD              array of names of containers of earlier launches, which are removed unless they live
+#   TRIAL             1: start nothing; only find out whether docker would take the container, under another name, while NAME still runs
 #   CREATE            array of sources to make as folders where they are missing
 #   CHECKED           array of sources that must not lead into this host's own folders
 #   HUB MODEL_FOLDER RUNTIME_CACHE RUNTIME_CACHES PRUNE_MINUTES DROP_CACHES
@@ -57,6 +58,10 @@ main() {
   resolve_words
   check_sources
   choose_entrypoint
+  if [[ $TRIAL == 1 ]]; then
+    try_container
+    return
+  fi
   ensure_folders
   begin_upkeep
   remove_left
@@ -264,17 +269,30 @@ upkeep_of_docker() {
   local folder=$CACHE_DIR/images/used
   { mkdir -p -- "$folder" && touch -- "$folder/${IMAGE_ID#sha256:}"; } || :
   upkeep
+  remove_lost_gates || :
+}
+
+# Gates, an hour old or more, whose containers somebody has removed by other ways.
+remove_lost_gates() {
+  local gate found=() known
+  find_tool find || return 0
+  mapfile -d '' -t found < <("$REPLY" "$DOCKER_FOLDER" -mindepth 1 -maxdepth 1 -type d -mmin +60 -print0)
+  ((${#found[@]})) || return 0
+  known=$'\n'$(timeout -k 1 20 "$DOCKER" ps -a --format '{{.Names}}.{{.Label "sparkrun.launch"}}' </dev/null)$'\n' || return 0
+  for gate in "${found[@]}"; do
+    [[ ! ${gate##*/} =~ \.[0-9a-f]{12}(\.trial)?$ || $known == *$'\n'"${gate##*/}"$'\n'* ]] || rm -rf -- "$gate"
+  done
 }
 
 ensure_folders() {
   STATE=$DOCKER_FOLDER/$GATE
   umask 022
+  trap 'leave' EXIT
   [[ $DOCKER_FOLDER == /* && $DOCKER_FOLDER != *[:$'\n']* ]] || refuse 14 cache_not_writable "docker cannot mount from the cache folder $CACHE_DIR"
   { mkdir -p -- "$DOCKER_FOLDER" && chmod 700 -- "$DOCKER_FOLDER" && rm -rf -- "$STATE" && mkdir -- "$STATE" && chmod 777 -- "$STATE"; } 2>/dev/null ||
     refuse_folder
   [[ " ${WORDS[*]} " != *" seccomp=$DOCKER_FOLDER/seccomp.json "* ]] || write_profile
   write_gate
-  trap 'leave' EXIT
 }
 
 # Why the folder cannot be written: full is not the same as forbidden.
@@ -289,10 +307,38 @@ refuse_folder() {
 write_profile() {
   local file=$DOCKER_FOLDER/seccomp.json
   seccomp_profile
-  { printf '%s\n' "$REPLY" >"$file.$$" && mv -f -- "$file.$$" "$file"; } 2>/dev/null || refuse_folder
+  { printf '%s\n' "$REPLY" >"$file.$$" && mv -fT -- "$file.$$" "$file"; } 2>/dev/null || { rm -f -- "$file.$$" && refuse_folder; }
 }
 
 # --- starting --------------------------------------------------------------------------------------------------------------------
+
+# Docker makes the container of a start, as far as that goes without what only a start brings; nobody else takes it for a rank.
+try_container() {
+  local status=0 at words=()
+  STATE=$DOCKER_FOLDER/$GATE.trial
+  umask 022
+  trap 'forget_trial' EXIT
+  { mkdir -p -- "$DOCKER_FOLDER" && chmod 700 -- "$DOCKER_FOLDER" && mkdir -p -- "$STATE"; } 2>/dev/null || refuse_folder
+  [[ " ${WORDS[*]} " != *" seccomp=$DOCKER_FOLDER/seccomp.json "* ]] || write_profile
+  for ((at = 3; at < ${#WORDS[@]}; at++)); do
+    case ${WORDS[at]} in
+      --name) words+=(--name "$NAME.trial") && ((++at)) ;;
+      --label) [[ ${WORDS[++at]} == sparkrun.* ]] || words+=(--label "${WORDS[at]}") ;;
+      "$DOCKER_FOLDER/$GATE:"*) words+=("$STATE:${WORDS[at]##*:}") ;;
+      *) words+=("${WORDS[at]}") ;;
+    esac
+  done
+  ask_docker 30 rm -f -- "$NAME.trial" || :
+  ask_docker 110 create "${words[@]}" || status=$?
+  TRIED=${REPLY##*$'\n'}
+  ((status == 0)) || explain_run "$status" "$DOCKER_SAID"
+  end_section
+}
+
+forget_trial() {
+  [[ -z ${TRIED:-} ]] || timeout -k 1 30 "$DOCKER" rm -f -- "$TRIED" >/dev/null 2>&1 </dev/null || :
+  rm -rf -- "$STATE"
+}
 
 start_container() {
   run_container

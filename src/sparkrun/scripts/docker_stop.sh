@@ -10,7 +10,7 @@
 # Answers, one section STOP for each name: NAME and RESULT
 #   STOPPED       it was there, and is gone
 #   GONE          it was not there
-#   OTHER_LAUNCH  another launch than ONLY_LAUNCH has the name; left alone
+#   OTHER_LAUNCH  something else than ONLY_LAUNCH has the name, whoever started it; left alone
 #   NOT_OURS      another application has the name (OWNED_BY); left alone
 #   SURVIVED      it is still there
 # with MESSAGE for the last two; EXIT_CODE of one that was stopped, and KILLED=1 when TERM was not enough. Before any section REASON,
@@ -52,10 +52,10 @@ judge() {
   RESULT[$1]=GONE
   inspect_named "$1" || return 0
   OWNED_BY[$1]=$C_OWNER
-  if ! owned_container "$1"; then
-    RESULT[$1]=NOT_OURS
-  elif [[ -n $ONLY_LAUNCH && $C_LAUNCH != "$ONLY_LAUNCH" ]]; then
+  if [[ -n $ONLY_LAUNCH && $C_LAUNCH != "$ONLY_LAUNCH" ]]; then
     RESULT[$1]=OTHER_LAUNCH
+  elif ! owned_container "$1"; then
+    RESULT[$1]=NOT_OURS
   else
     RESULT[$1]=SURVIVED ID[$1]=$C_ID GATE_OF[$1]=$1.$C_LAUNCH CODE[$1]=
     ! container_lives || CODE[$1]=lived

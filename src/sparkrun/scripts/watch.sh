@@ -119,10 +119,10 @@ judge_container() {
 
 # EXIT_CODE TEXT: docker does not say how the container is. It may be restarted just now, or have much to do: only for a while.
 doubt_docker() {
-  local patience_ms=3000
+  local patience_ms=3000 said=${2#"${2%%[![:space:]]*}"}
   # timeout(1) ended it: it says nothing at all.
   (($1 != 124)) || patience_ms=25000
   INSPECT_AT_MS=$((NOW_MS + 250))
   [[ -n $SILENT_MS ]] || { SILENT_MS=$NOW_MS && answer DOCKER silent; }
-  ((NOW_MS - SILENT_MS < patience_ms)) || fail docker_gone "docker on $HOSTNAME is gone (${2:-no answer})"
+  ((NOW_MS - SILENT_MS < patience_ms)) || fail docker_gone "docker on $HOSTNAME is gone (${said:-no answer})"
 }

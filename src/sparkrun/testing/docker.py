@@ -79,6 +79,8 @@ class FakeDocker:
         self.build_fails: str | None = None
         """Why builds fail, if they do."""
         self.hook: Callable[[str, str], int] = lambda _name, _command: 0
+        self.refuses: Callable[[tuple[str, ...]], str | None] = lambda _words: None
+        """Why ``docker run`` would not take these words, if it would not."""
         self.hook_output: list[str] = []
         """What a hook that fails has printed."""
         self.images_here = FakeImages(self._containers_of)
@@ -149,11 +151,15 @@ class FakeDocker:
 
     def _docker_start(self, call: ScriptCall) -> Answer:
         name, image = str(call.params["NAME"]), str(call.params["IMAGE"])
-        old = self.containers.get(name)
-        if old and old.alive:
+        old, trial = self.containers.get(name), call.params.get("TRIAL") == "1"
+        if old and old.alive and not trial:
             return 11, _refusal("running", f"container {name} already runs on {self._host.name}")
         if image in self.lacks:
             return 12, _refusal("no_image", f"image {image} is not on {self._host.name}")
+        if reason := self.refuses(tuple(call.params["RUN"])):
+            return 7, _refusal("docker_failed", f"docker on {self._host.name}: {reason}")
+        if trial:
+            return 0, section("LAUNCH", {"NAME": name})
         self._made += 1
         container = self.containers[name] = FakeContainer(call, f"{self._made:064x}")
         gated = call.params.get("GATED") == "1"
@@ -179,7 +185,7 @@ class FakeDocker:
         container.hooks.append(command)
         code = self.hook(name, command)
         if code:
-            message = f"it ended with exit code {code} in {name} on {self._host.name}"
+            message = f"it ended with exit code {code}"
             said = [("HEAD", line) for line in self.hook_output]
             return 1, section("EXEC", [*said, ("EXIT_CODE", str(code)), ("REASON", "failed"), ("MESSAGE", message)])
         return 0, section("EXEC", {"NAME": name, "EXIT_CODE": "0"})

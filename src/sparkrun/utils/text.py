@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 _LEAST_SIMILARITY = 0.6
 _SLIP = 0.9
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+QUOTED_CHARS = 400
+"""What is shown of a line that something else has printed."""
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
@@ -50,6 +54,16 @@ def size_text(size_bytes: int) -> str:
 def printable(name: str) -> str:
     """A name that came from elsewhere, fit for a terminal: control characters as in Python, ``\\n``."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in name)
+
+
+def quoted_lines(lines: Iterable[str]) -> str:
+    """What something else has printed, as lines below a message: nothing in it moves a terminal's cursor or fills its screen."""
+    return "".join(f"\n  | {_fit(line)}" for line in lines)
+
+
+def _fit(line: str) -> str:
+    kept = line.replace("\t", "    ")[:QUOTED_CHARS]
+    return printable(_COLOURS.sub("", kept)) + ("…" if len(line) > QUOTED_CHARS else "")
 
 
 def counted(number: int, noun: str) -> str:
