@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from sparkrun.api._runtime_cache import RuntimeCacheEntry, RuntimeCacheHost, RuntimeCacheReport, prune_runtime_cache
     from sparkrun.api._schedule import schedule
     from sparkrun.api._vram import vram
+    from sparkrun.api._workloads import Narrowing
     from sparkrun.core.benchmark_profiles import BenchmarkProfile, BrokenProfile, ProfileError, ProfileList
     from sparkrun.core.catalog import BrokenRecipe, CatalogItem, CatalogQuery, CatalogResult
     from sparkrun.core.cluster_manager import BrokenCluster, Cluster, ClusterEdit, ClusterError, SavedCluster
@@ -114,6 +115,7 @@ __getattr__ = lazy_names(
         "sparkrun.api._runtime_cache": "RuntimeCacheEntry RuntimeCacheHost RuntimeCacheReport prune_runtime_cache",
         "sparkrun.api._schedule": "schedule",
         "sparkrun.api._vram": "vram",
+        "sparkrun.api._workloads": "Narrowing",
         "sparkrun.core.benchmark_profiles": "BenchmarkProfile BrokenProfile ProfileError ProfileList",
         "sparkrun.core.catalog": "BrokenRecipe CatalogItem CatalogQuery CatalogResult",
         "sparkrun.core.cluster_manager": "BrokenCluster Cluster ClusterEdit ClusterError SavedCluster",
@@ -187,6 +189,7 @@ __all__ = [
     "ModelCacheReport",
     "ModelChange",
     "ModelReport",
+    "Narrowing",
     "NodeCountError",
     "PendingOp",
     "Placement",

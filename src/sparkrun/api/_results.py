@@ -127,7 +127,7 @@ class StopResult(PlainData, frozen=True):
 
 
 class CheckResult(PlainData, frozen=True):
-    """Whether a workload runs, and answers where that was asked (``healthy`` is ``None`` otherwise)."""
+    """Whether all of a workload runs, and answers where that was asked (``healthy`` is ``None`` otherwise)."""
 
     running: bool
     cluster_id: str | None
@@ -135,10 +135,15 @@ class CheckResult(PlainData, frozen=True):
     metadata: Job | None
     container_statuses: dict[str, bool]
     hosts: tuple[str, ...]
+    missing: int = 0
+    """How many of its ranks were not seen."""
+    unreachable: tuple[Unreachable, ...] = ()
+    """Hosts that did not answer, so that it, or more of it, may run there."""
 
     def to_json(self) -> dict[str, Any]:
         """The shape of ``cluster check-job --json``."""
         data = super().to_json()
+        data["unreachable"] = [{"host": host.host, "reason": host.reason} for host in self.unreachable]
         if data["metadata"]:
             data["metadata"].pop("plan", None)
         return data

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+import msgspec
+
 from sparkrun.core.bootstrap import Plugins
 from sparkrun.core.cluster_status import ClusterStatus, Workload
 from sparkrun.core.context import SparkrunContext
@@ -19,6 +21,28 @@ LAUNCHES = "the launches of this machine"
 OURSELVES = "this machine"
 PLAIN = "local"
 """The executor that needs nothing on a host, so it can always be asked."""
+
+
+class Narrowing(msgspec.Struct, frozen=True):
+    """Which of several workloads with the same recipe or model is meant; what is ``None`` does not matter."""
+
+    tensor_parallel: int | None = None
+    port: int | None = None
+    served_model_name: str | None = None
+
+    @property
+    def narrows(self) -> bool:
+        """Whether anything matters."""
+        return self != Narrowing()
+
+    def fits(self, workload: Workload) -> bool:
+        """Whether a workload has all that matters."""
+        wanted = msgspec.structs.asdict(self)
+        return all(value is None or getattr(workload, name) == value for name, value in wanted.items())
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name} {value}" for name, value in msgspec.structs.asdict(self).items() if value is not None)
+        return f" with {said}" if said else ""
 
 
 def hosts_to_ask(options: HostOptions, sctx: SparkrunContext) -> HostSelection:
@@ -51,17 +75,19 @@ def observe_status(selection: HostSelection, sctx: SparkrunContext) -> ClusterSt
     )
 
 
-def find_workload(target: str, options: HostOptions, sctx: SparkrunContext, *, ended: bool = False) -> tuple[Workload, ClusterStatus]:
+def find_workload(
+    target: str, options: HostOptions, sctx: SparkrunContext, *, ended: bool = False, only: Narrowing = Narrowing()
+) -> tuple[Workload, ClusterStatus]:
     """The one live workload that answers to ``target``; with ``ended``, one that has ended when none lives.
 
     Raises ``NotFound`` or ``AmbiguousWorkloadError`` with the candidates.
     """
     selection = hosts_to_ask(options, sctx)
     status = observe_status(selection, sctx)
-    found = matching(target, status)
+    found = [workload for workload in matching(target, status) if only.fits(workload)]
     chosen = [workload for workload in found if workload.alive] or (list(found) if ended else [])
     if not chosen:
-        raise _unknown(target, status)
+        raise _unknown(target, only, status)
     if len(chosen) > 1:
         ids = ", ".join(workload.cluster_id for workload in chosen)
         raise AmbiguousWorkloadError(f"'{target}' is {len(chosen)} workloads: {ids}", hint="name one of these ids, or its first letters")
@@ -109,11 +135,11 @@ def _job_is(job: Job, target: str) -> bool:
     )
 
 
-def _unknown(target: str, status: ClusterStatus) -> NotFound:
+def _unknown(target: str, only: Narrowing, status: ClusterStatus) -> NotFound:
     asked = [host for host in status.hosts if host not in {host.host for host in status.unreachable}]
     living = [workload for workload in status.workloads if workload.alive]
     names = ", ".join(f"{workload.recipe} ({workload.cluster_id})" for workload in living)
-    told = [f"no such workload '{target}'" + (f" on {', '.join(asked)}" if asked else "")]
+    told = [f"no such workload '{target}'{only}" + (f" on {', '.join(asked)}" if asked else "")]
     if names or asked:
         told.append(f"running: {names}" if names else "nothing is running")
     told += [f"{host.host} is unknown: {host.reason}" for host in status.unreachable]

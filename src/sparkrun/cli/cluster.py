@@ -45,15 +45,18 @@ def check_job(
     cluster: str | None,
     as_json: bool,
 ) -> int:
-    """Tell whether a workload runs, and with --check-http-models whether it is healthy: exit code 0 when so, 1 otherwise."""
+    """Tell whether a workload runs, and with --check-http-models whether it is healthy: exit code 0 when so, 1 otherwise.
+
+    One of which a rank was not seen does not count as running. TARGET is an id or its first letters, a recipe, a model, a served name or
+    a container's name.
+    """
     from sparkrun import api
 
     result = api.check_job(target, hosts_of(hosts, hosts_file, cluster), check_http=check_http_models, sctx=state.context())
     if as_json:
         echo_json(result.to_json())
-    elif result.cluster_id is None:
-        click.echo(f"{target}: not running")
     else:
-        health = {None: "", True: ", healthy", False: ", not healthy"}[result.healthy]
-        click.echo(f"{result.cluster_id}: {'running' if result.running else 'not running'}{health} on {', '.join(result.hosts)}")
+        from sparkrun.cli.status_text import check_text
+
+        click.echo(check_text(target, result))
     return 0 if result.running and result.healthy is not False else 1

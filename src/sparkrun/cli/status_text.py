@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkrun.api import PendingOp, StatusReport, Workload, endpoint_of, label_of
+from sparkrun.api import CheckResult, PendingOp, StatusReport, Workload, endpoint_of, label_of
 from sparkrun.utils.text import counted, size_text
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -53,10 +53,29 @@ def _workload_lines(workload: Workload) -> Iterator[str]:
         memory = f", {rank.memory_bytes / 1024**3:.1f} GiB" if rank.memory_bytes else ""
         yield f"  {rank.labels.get('role') or 'rank'}  {rank.host}  {rank.state}{since}{code}{memory}"
     if workload.missing:
-        yield f"  not seen: {workload.missing} of {len(workload.ranks) + workload.missing} ranks"
-    where = f" -H {','.join(workload.hosts)}" if workload.hosts != ("localhost",) else ""
+        where = f" (launched on {', '.join(workload.lacking)})" if workload.lacking else ""
+        yield f"  not seen: {workload.missing} of {len(workload.ranks) + workload.missing} ranks{where}"
+    hosts = (*workload.hosts, *workload.lacking)
+    where = f" -H {','.join(hosts)}" if hosts != ("localhost",) else ""
     yield f"  logs: sparkrun logs {workload.cluster_id}{where}"
     yield f"  stop: sparkrun stop {workload.cluster_id}{where}"
+
+
+def check_text(target: str, result: CheckResult) -> str:
+    """Whether a workload runs, in one line; what is not known stands in it."""
+    told = [_check_line(target, result)]
+    told += [f"{host.host} is unknown: {host.reason}" for host in result.unreachable]
+    return "; ".join(told)
+
+
+def _check_line(target: str, result: CheckResult) -> str:
+    if result.cluster_id is None:
+        return f"{target}: {'not seen' if result.unreachable else 'not running'}"
+    living = any(result.container_statuses.values())
+    state = "running" if result.running else "partly running" if living else "not running"
+    health = {None: "", True: ", healthy", False: ", not healthy"}[result.healthy]
+    lacking = f"; {result.missing} of {len(result.container_statuses) + result.missing} ranks not seen" if result.missing else ""
+    return f"{result.cluster_id}: {state}{health} on {', '.join(result.hosts)}{lacking}"
 
 
 def duration(seconds: float) -> str:

@@ -39,6 +39,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     tensor_parallel: int = 1
     launch: str | None = None
     digest: str | None = None
+    placed: tuple[str, ...] = ()
+    """Where all its ranks are, as whoever launched it calls the hosts; empty when its ranks do not tell."""
     missing: int = 0
     """How many of its ranks were not seen: gone, or on hosts that did not answer."""
 
@@ -58,13 +60,18 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(rank.host for rank in self.ranks))
 
     @property
+    def lacking(self) -> tuple[str, ...]:
+        """Hosts that it was launched on and on which nothing of it was seen, as long as ranks are missing."""
+        return tuple(host for host in self.placed if host not in self.hosts) if self.missing else ()
+
+    @property
     def alive(self) -> bool:
         """Whether any of its ranks lives."""
         return any(rank.alive for rank in self.ranks)
 
     def answers_to(self, name: str) -> bool:
-        """Whether ``name`` is its id, the beginning of it, its recipe, model or served name."""
-        names = {self.cluster_id, self.recipe, self.recipe_ref, self.model, self.served_model_name}
+        """Whether ``name`` is its id, the beginning of it, its recipe, model or served name, or that of one of its containers."""
+        names = {self.cluster_id, self.recipe, self.recipe_ref, self.model, self.served_model_name, *(rank.name for rank in self.ranks)}
         return name in names or matches_id(name, self.cluster_id)
 
 
@@ -117,6 +124,7 @@ def _workload(cluster_id: str, found: list[WorkloadFacts]) -> Workload:
         tensor_parallel=_number(head, "tensor_parallel") or 1,
         launch=_text(head, "launch"),
         digest=_text(head, "digest"),
+        placed=tuple(filter(None, (_text(head, "hosts") or "").split(","))),
         missing=max(0, missing),
     )
 

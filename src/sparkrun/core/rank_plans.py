@@ -60,6 +60,7 @@ def rank_labels(decided: Decided, rank: RankPlan, launch: str, digest: str) -> J
         image=rank.image,
         tensor_parallel=decided.config.whole("tensor_parallel", 1),
         ranks=len(decided.contexts),
+        hosts=",".join(decided.placement.hosts),
         digest=digest,
     )
 

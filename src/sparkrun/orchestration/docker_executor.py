@@ -24,6 +24,7 @@ class DockerExecutor(Executor):
 
     plugin_name = "docker"
     feature = "executor.docker"
+    dated_logs: ClassVar[bool] = True
     config_keys: ClassVar[frozenset[str]] = KEYS
     start_timeout_s: ClassVar[float] = 900
     """Longer than all calls of docker together, each of which has a limit of its own (``docker_start.sh``)."""
@@ -97,7 +98,9 @@ class DockerExecutor(Executor):
             "NAME": name,
             "LINES": "" if view.lines is None else str(view.lines),
             "SKIP": str(view.skip),
+            "SINCE": view.since or "",
             "FOLLOW": "1" if view.follow else "0",
+            "DATED": "1" if view.dated else "0",
             "LIFELINE": "1",
         }
         return ScriptCall("docker_logs", params)

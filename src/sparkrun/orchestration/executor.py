@@ -43,17 +43,25 @@ class JobLabels(msgspec.Struct, frozen=True, kw_only=True):
     tensor_parallel: int = 1
     ranks: int = 1
     """How many there are in all: one that is not seen is missing."""
+    hosts: str = ""
+    """Where they all are, head first, with commas between, as whoever launched it calls them."""
     digest: str = ""
     """What it was made from: the same workload with another digest was changed since."""
 
 
 class LogView(msgspec.Struct, frozen=True):
-    """Which part of a serve log: its last ``lines`` (``None``: all of this launch) without the first ``skip``, and what comes."""
+    """Which part of a serve log: its last ``lines`` (``None``: all of this launch) without the first ``skip``, and what comes.
+
+    ``since`` is a moment (ISO 8601) or an age such as ``10m``.
+    """
 
     lines: int | None = None
     follow: bool = False
     skip: int = 0
     all_ranks: bool = False
+    since: str | None = None
+    dated: bool = False
+    """Each line begins with its time, where the executor keeps that."""
 
 
 class Executor(SparkrunPlugin):
@@ -64,6 +72,8 @@ class Executor(SparkrunPlugin):
     """What one look covers: here, everything of this executor on a host."""
     uses_images: ClassVar[bool] = True
     config_keys: ClassVar[frozenset[str]] = frozenset()
+    dated_logs: ClassVar[bool] = False
+    """Whether each line of a log has its time, so that a part of it can be asked for by that."""
     start_timeout_s: ClassVar[float] = 120
     """What starting a rank may take."""
 

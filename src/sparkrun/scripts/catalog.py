@@ -89,7 +89,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
     ),
     "docker_stop": ScriptSpec(_DOCKER, ("GRACE_S", "OWNER", "ONLY_LAUNCH", "CACHE"), ("NAMES",)),
     "docker_status": ScriptSpec((*_DOCKER, "containers", "net", "http", "health"), ("CACHE",), ("NAMES",)),
-    "docker_logs": ScriptSpec(_DOCKER, ("NAME", "LINES", "SKIP", "FOLLOW", "LIFELINE")),
+    "docker_logs": ScriptSpec(_DOCKER, ("NAME", "LINES", "SKIP", "SINCE", "DATED", "FOLLOW", "LIFELINE")),
     "docker_evidence": ScriptSpec(_DOCKER, ("NAME", "LINES", "CACHE")),
     "wait_port": ScriptSpec(_WAIT, ("HOST", "PORT", "TIMEOUT_S", "WATCH_NAME", "WATCH_CONTAINER", "LIFELINE", "CACHE")),
     "guard": ScriptSpec(_WAIT, ("WATCH_NAME", "WATCH_CONTAINER", "LIFELINE", "CACHE")),

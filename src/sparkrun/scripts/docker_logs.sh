@@ -4,6 +4,8 @@
 #   NAME      container name
 #   LINES     no more than the last so many lines (empty: all)
 #   SKIP      without the first so many lines (default 0)
+#   SINCE     only what came since: ISO 8601, or an age such as 10m
+#   DATED     1: each line begins with its time
 #   FOLLOW    1: go on with what comes, until the container, or the session that asked, has ended
 #   LIFELINE  1: the caller keeps stdin open for as long as it listens
 #
@@ -12,8 +14,11 @@
 main() {
   local options=()
   [[ $LINES =~ ^[0-9]{0,9}$ && $SKIP =~ ^[0-9]{0,9}$ ]] || give_up 2 "LINES and SKIP are whole numbers, not '$LINES' and '$SKIP'"
+  [[ $SINCE =~ ^[0-9A-Za-z:.+-]*$ ]] || give_up 2 "SINCE is neither a moment nor an age: $SINCE"
   { check_container; } >&2
   watch_session
+  [[ -z $SINCE ]] || options+=(--since "$SINCE")
+  [[ $DATED != 1 ]] || options+=(--timestamps)
   # Lines to skip are counted from the start, so that the last ones have to be told apart here.
   if ((${SKIP:-0} == 0)) && [[ -n $LINES ]]; then options+=(--tail "$LINES"); fi
   if [[ $FOLLOW == 1 ]]; then

@@ -216,7 +216,9 @@ class FakeDocker:
         container = self.containers.get(str(call.params["NAME"]))
         if container is None:
             return 8, ""
-        kept = container.log[int(str(call.params.get("SKIP") or "0")) :]
+        dated = call.params.get("DATED") == "1"
+        log = [f"2026-01-01T00:{at // 60:02d}:{at % 60:02d}.000000001Z {line}" if dated else line for at, line in enumerate(container.log)]
+        kept = log[int(str(call.params.get("SKIP") or "0")) :]
         last = str(call.params.get("LINES") or "")
         return 0, "".join(f"{line}\n" for line in (kept[-int(last) :] if last else kept))
 
