@@ -37,6 +37,12 @@ def recipe(tmp_path: Path) -> str:
         (("-e", "nonsense"), "NAME=VALUE is wanted"),
         (("--executor-args", "--label 'open"), "no closing quotation"),
         (("--label", "nonsense"), "KEY=VALUE is wanted"),
+        (("--executor-args", 'a "b'), "no closing quotation"),
+        (("--executor-args", "image"), "'image' is no option of docker run"),
+        (("--container-name", "a b"), "'a b' is not a container name"),
+        (("--image", "Bad Image"), "'Bad Image' is not an image"),
+        (("--memory-limit", "lots"), "must be a size such as 32gb"),
+        (("-o", "port=abc"), "port must be a whole number from 1 to 65535"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(cli: Cli, recipe: str, words: tuple[str, ...], said: str) -> None:

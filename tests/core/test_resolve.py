@@ -173,6 +173,9 @@ def test_a_mistyped_file_gets_the_nearest_file_and_touches_no_registry(ctx: Reso
     with pytest.raises(RecipeNotFoundError, match=r"no recipe file \./alhpa\.yaml") as caught:
         resolve_recipe("./alhpa.yaml", ctx)
     assert caught.value.hint == "did you mean 'alpha.yaml'?"
+    with pytest.raises(RecipeNotFoundError) as unlike:
+        resolve_recipe("./zzz.yaml", ctx)
+    assert unlike.value.hint == "a name without .yaml is looked up: zzz"
     with pytest.raises(RecipeNotFoundError, match="is a folder"):
         resolve_recipe(".", ctx)
     assert git.lines == []

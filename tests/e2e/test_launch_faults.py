@@ -145,6 +145,22 @@ def test_an_engine_that_dies_after_it_was_ready_is_shown_and_cleaned_up(bed: Bed
     assert user("stop", "vllm").code == 1
 
 
+def test_an_engine_in_the_foreground_ends_the_command_with_its_exit_code(bed: Bed, user: User) -> None:
+    host = bed.hosts[0]
+    ended = user("run", user.recipe, "-H", host.name, "--foreground", "-e", "BED_CRASH_READY_S=1", "-e", "BED_CODE=9")
+    assert (ended.code, f"the engine of vllm ended (exit code 9 on {host.name})" in ended.err) == (1, True), ended.err
+    assert "told to fail" in ended.out
+    assert user("stop", "vllm").code == 0
+
+
+def test_an_engine_that_its_policy_started_again_is_told_so(bed: Bed, user: User) -> None:
+    crash = ("-e", "BED_CRASH_AFTER_S=0.3", "-e", "BED_LOAD_S=60", "--restart", "always")
+    ran = user.launch(*crash, hosts=bed.hosts[:1])
+    assert ran.code == 1
+    assert re.search(r"ended( with exit code 1|, and was started again,) before it answered", ran.error), ran.err
+    assert user.nothing_left()
+
+
 @pytest.mark.parametrize(("knob", "stage"), [("BED_HANG=1", "port"), ("BED_UNHEALTHY_S=60", "health")])
 def test_an_engine_that_hangs_is_given_the_time_of_its_recipe(bed: Bed, user: User, knob: str, stage: str) -> None:
     del bed

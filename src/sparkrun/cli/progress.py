@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -25,11 +26,14 @@ _LEVELS: dict[type, tuple[int, str]] = {
 
 
 def progress_sink(verbosity: int) -> EventSink:
-    """A sink for ``verbosity`` (see ``CliState``). Events may come from several threads."""
+    """A sink for ``verbosity`` (see ``CliState``). Events may come from several threads.
+
+    A reader that has gone (``| head``, a closed terminal) ends nothing of what is told.
+    """
     lock = threading.Lock()
 
     def emit(event: Event) -> None:
-        with lock:
+        with lock, contextlib.suppress(OSError):
             if isinstance(event, EngineLine):
                 click.echo(event.text)
             elif (line := _line(event, verbosity)) is not None:

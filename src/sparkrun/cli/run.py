@@ -283,15 +283,23 @@ def _interrupted(result: RunResult, sctx: SparkrunContext, *, foreground: bool) 
 
 
 def _ended(result: RunResult, sctx: SparkrunContext) -> int:
-    """The log is at its end: the engine ended, or the connection did. Only the host knows which."""
+    """The log is at its end: the engine ended, or the connection did. Only the hosts know which."""
     from sparkrun import api
 
-    check = api.check_job(result.cluster_id, api.HostOptions(result.hosts), sctx=sctx)
-    if check.running:
-        click.echo("the log ended, the engine did not; look with: sparkrun logs -f", err=True)
+    seen = api.status(api.HostOptions(result.hosts), sctx=sctx).status
+    workload = seen.workload(result.cluster_id)
+    if workload and all(rank.alive for rank in workload.ranks) and not workload.missing:
+        click.echo(f"the log ended, the engine did not; look with: sparkrun logs -f {result.cluster_id}", err=True)
         return 0
-    click.echo(f"error: the engine of {result.recipe} ended", err=True)
-    return 1
+    if seen.unreachable:
+        told = ", ".join(f"{host.host} ({host.reason})" for host in seen.unreachable)
+        raise api.HostUnreachableError(f"the log of {result.recipe} ended; whether its engine did is not known: no answer from {told}")
+    ended = [rank for rank in workload.ranks if rank.exit_code is not None] if workload else []
+    codes = ", ".join(f"exit code {rank.exit_code} on {rank.host}" for rank in ended)
+    raise api.EngineDiedError(
+        f"the engine of {result.recipe} ended{f' ({codes})' if codes else ''}",
+        hint=f"what it said: sparkrun logs -a {result.cluster_id}; remove what is left of it: sparkrun stop {result.cluster_id}",
+    )
 
 
 def _show_log(result: RunResult, sctx: SparkrunContext) -> None:

@@ -180,8 +180,9 @@ def _notes(decided: Decided, ranks: tuple[RankPlan, ...]) -> Iterator[str]:
 
 def _warnings(decided: Decided) -> Iterator[str]:
     yield from decided.command.warnings
-    if decided.request.runtime.deprecation:
-        yield decided.request.runtime.deprecation
+    runtime = decided.request.runtime
+    if runtime.deprecation and decided.request.recipe.declared_runtime != runtime.plugin_name:
+        yield runtime.deprecation  # of what the recipe itself says, checking it has told
     alone = len(decided.placement.hosts) == 1
     for host in decided.placement.hosts:
         seen = decided.facts[host]

@@ -42,7 +42,7 @@ from sparkrun.core.remote_recipe import (
     remote_name,
     remote_url,
 )
-from sparkrun.utils.text import did_you_mean
+from sparkrun.utils.text import did_you_mean, nearest
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -242,11 +242,13 @@ def _no_file(ref: str, ctx: ResolveContext) -> RecipeNotFoundError:
     if path.is_dir():
         return RecipeNotFoundError(f"{ref} is a folder, not a recipe file", hint=f"name one of its files: {ref.rstrip('/')}/NAME.yaml")
     try:
-        names = [file.name for file in path.parent.iterdir() if file.suffix in SUFFIXES]
+        names = {file.stem: file.name for file in path.parent.iterdir() if file.suffix in SUFFIXES}
     except OSError:
-        names = []
+        names = {}
     name = re.sub(r"\.ya?ml$", "", path.name)
-    return RecipeNotFoundError(f"no recipe file {ref}", hint=did_you_mean(path.name, names) or f"a name without .yaml is looked up: {name}")
+    near = nearest(name, names)
+    hint = f"did you mean '{names[near]}'?" if near else f"a name without .yaml is looked up: {name}"
+    return RecipeNotFoundError(f"no recipe file {ref}", hint=hint)
 
 
 def _not_found(ref: str, ctx: ResolveContext, opened: OpenedFolders) -> RecipeNotFoundError:

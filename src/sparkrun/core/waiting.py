@@ -113,8 +113,7 @@ class LaunchWait:
         first = first_cause(seen, ends_in_common(seen, asked_ms, time.time() * 1000), seen_first.rank)
         rank, own = self._plan.ranks[first], seen[first]
         others = [(other, evidence) for other, evidence in zip(self._plan.ranks, seen, strict=True) if other is not rank]
-        code = f" with exit code {own.exit_code}" if own.exit_code is not None else ""
-        message = f"the engine of rank {rank.rank} on {rank.host} ended{code} before it answered; its last lines:{_told(own.lines)}"
+        message = f"the engine of rank {rank.rank} on {rank.host} ended{_how(own)} before it answered; its last lines:{_told(own.lines)}"
         return EngineDiedError(message + _others(others), hint=_hints(own.hint, way_out(own.lines)))
 
     def _evidence(self, ranks: Sequence[RankPlan]) -> list[Evidence]:
@@ -189,6 +188,13 @@ def _told(lines: Sequence[str]) -> str:
 
 def _hints(*hints: str | None) -> str | None:
     return "\n".join(hint for hint in hints if hint) or None
+
+
+def _how(seen: Evidence) -> str:
+    """The exit code. One that lives by now was started again, by its restart policy."""
+    if seen.exit_code is not None:
+        return f" with exit code {seen.exit_code}"
+    return ", and was started again," if seen.found else ""
 
 
 def _others(evidence: Sequence[tuple[RankPlan, Evidence]]) -> str:
