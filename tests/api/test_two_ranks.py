@@ -136,8 +136,9 @@ def test_settings_tell_apart_what_a_name_may_mean(two: FakeCluster) -> None:
 
     assert api.stop("r", BOTH, only=api.Narrowing(port=8100), dry_run=True, sctx=two.sctx).stopped[0].cluster_id == second.cluster_id
     assert len(api.status(BOTH, sctx=two.sctx).status.workloads) == 2
-    with pytest.raises(api.UnknownWorkloadError, match="no such workload 'r' with port 8200 on a, b"):
+    with pytest.raises(api.UnknownWorkloadError, match="no such workload 'r' with port 8200 on a, b") as unknown:
         api.stop("r", BOTH, only=api.Narrowing(port=8200), sctx=two.sctx)
+    assert unknown.value.hint == "sparkrun status -H a,b"
     assert api.stop("r", BOTH, only=api.Narrowing(2, 8000, "org/m"), sctx=two.sctx).stopped[0].cluster_id == first.cluster_id
     assert {stopped.cluster_id for stopped in api.stop_all(BOTH, dry_run=True, sctx=two.sctx).stopped} == {second.cluster_id}
     assert len(api.status(BOTH, sctx=two.sctx).status.workloads) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import PurePath
 
 import msgspec
@@ -87,7 +88,7 @@ def find_workload(
     found = [workload for workload in matching(target, status) if only.fits(workload)]
     chosen = [workload for workload in found if workload.alive] or (list(found) if ended else [])
     if not chosen:
-        raise _unknown(target, only, status)
+        raise _unknown(f"'{target}'{only}", status, _status_command(options))
     if len(chosen) > 1:
         ids = ", ".join(workload.cluster_id for workload in chosen)
         raise AmbiguousWorkloadError(f"'{target}' is {len(chosen)} workloads: {ids}", hint="name one of these ids, or its first letters")
@@ -135,20 +136,26 @@ def _job_is(job: Job, target: str) -> bool:
     )
 
 
-def _unknown(target: str, only: Narrowing, status: ClusterStatus) -> NotFound:
+def _status_command(options: HostOptions) -> str:
+    """What shows what runs on the hosts that were asked."""
+    named = (("-H", ",".join(options.hosts)), ("--hosts-file", options.hosts_file), ("--cluster", options.cluster))
+    return " ".join(["sparkrun status", *(f"{option} {shlex.quote(value)}" for option, value in named if value)])
+
+
+def _unknown(wanted: str, status: ClusterStatus, look: str) -> NotFound:
     asked = [host for host in status.hosts if host not in {host.host for host in status.unreachable}]
     living = [workload for workload in status.workloads if workload.alive]
     names = ", ".join(f"{workload.recipe} ({workload.cluster_id})" for workload in living)
-    told = [f"no such workload '{target}'{only}" + (f" on {', '.join(asked)}" if asked else "")]
+    told = [f"no such workload {wanted}" + (f" on {', '.join(asked)}" if asked else "")]
     if names or asked:
         told.append(f"running: {names}" if names else "nothing is running")
     told += [f"{host.host} is unknown: {host.reason}" for host in status.unreachable]
-    return NotFound("; ".join(told), status)
+    return NotFound("; ".join(told), status, hint=look)
 
 
 class NotFound(UnknownWorkloadError):
     """With what was seen meanwhile."""
 
-    def __init__(self, message: str, status: ClusterStatus) -> None:
-        super().__init__(message, hint="sparkrun status")
+    def __init__(self, message: str, status: ClusterStatus, *, hint: str) -> None:
+        super().__init__(message, hint=hint)
         self.status = status
