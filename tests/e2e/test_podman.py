@@ -103,6 +103,20 @@ def test_hooks_run_in_a_container_of_podman(host: Host) -> None:
     assert typed_on(host, "stop", "--all", "-H", "127.0.0.1").code == 0
 
 
+def test_podman_tries_a_changed_launch_before_it_replaces_what_runs(host: Host) -> None:
+    assert run(host).code == 0
+    before = podman(host, "ps", "--quiet", "--no-trunc")
+    refused = run(host, "--executor-args=--nope")
+    assert (refused.code, "unknown flag: --nope" in refused.err, "goes on as it was" in refused.err) == (1, True, True), refused.err
+    assert podman(host, "ps", "--all", "--quiet", "--no-trunc") == before
+    changed = run(host, "-e", "SOMETHING=else")
+    assert changed.code == 0, changed.err
+    assert podman(host, "ps", "--all", "--quiet", "--no-trunc") not in ("", before)
+    assert len(podman(host, "ps", "--all", "--quiet").split()) == 1
+    assert typed_on(host, "logs", MODEL, "--since", "1h", "-n", "1", "-H", "127.0.0.1").out
+    assert typed_on(host, "stop", "--all", "-H", "127.0.0.1").code == 0
+
+
 def test_an_image_that_podman_lacks_is_named(host: Host) -> None:
     ran = run(host, "--image", "sparkrun-e2e/engines:nope", "--offline")
     assert (ran.code, "sparkrun-e2e/engines:nope" in ran.err) == (1, True), ran.err
