@@ -64,6 +64,15 @@ def test_the_output_of_a_hook_that_failed_is_kept_for_its_host(two: FakeCluster)
     assert "cannot prepare" in kept(two)["a"]
 
 
+def test_what_a_hook_printed_stands_below_its_own_host(two: FakeCluster) -> None:
+    (two.root / "r.yaml").write_text(f"{RECIPE}pre_exec: ['false']\n")
+    for host in two.by_name.values():
+        host.docker.hook = lambda _name, _command: 3
+        host.docker.hook_output = [f"said on {host.name}"]
+    lines = fail(two).message.splitlines()
+    assert lines[:3] == ["pre_exec[1] failed on a: it ended with exit code 3", "  | said on a", "  b: it ended with exit code 3"]
+
+
 def test_what_is_older_than_thirty_days_goes(two: FakeCluster) -> None:
     folder = two.sctx.config.paths.failures_dir
     folder.mkdir(parents=True)

@@ -275,8 +275,13 @@ def _contexts(
 
 def _known_name(facts: HostFacts) -> str:
     """How others may call a host of which no address is known; never loopback, which means each of them itself."""
-    name = parse_host(facts.host).name
-    return facts.hostname or socket.gethostname() if is_loopback(name) or name == "localhost" else name
+    return facts.hostname or socket.gethostname() if means_its_user(facts.host) else parse_host(facts.host).name
+
+
+def means_its_user(host: str) -> bool:
+    """Whether a host, as it was named, is whoever uses that name: nobody else can be told of it."""
+    name = parse_host(host).name
+    return is_loopback(name) or name == "localhost"
 
 
 def _free_port(first: int, hosts: Sequence[HostFacts]) -> int:

@@ -59,9 +59,10 @@ def cluster_id(intent: Intent, hosts: Iterable[str]) -> str:
 
 
 def matches_id(text: str, workload: str) -> bool:
-    """Whether ``text`` (4 hex digits or more, with or without the namespace) begins the id of ``workload``."""
+    """Whether ``text`` begins the id of ``workload``: with the namespace, or 4 hex digits or more without, which could be a name."""
     wanted = text.removeprefix(f"{NAMESPACE}_").lower()
-    if not re.fullmatch(r"[0-9a-f]{4,16}(?:_[0-9a-f]{0,12})?", wanted):
+    least = 4 if wanted == text.lower() else 1
+    if not re.fullmatch(rf"[0-9a-f]{{{least},16}}(?:_[0-9a-f]{{0,12}})?", wanted):
         return False
     return workload.partition("_")[2].startswith(wanted)
 

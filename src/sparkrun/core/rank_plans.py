@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from sparkrun.core.decisions import Decided, user_env
+from sparkrun.core.decisions import Decided, means_its_user, user_env
 from sparkrun.core.facts import HostFacts
 from sparkrun.core.hardware import DEVICE_ACCESS, UNIFIED, HostHardware
 from sparkrun.core.plan import Mount, RankPlan, Upkeep
@@ -60,7 +60,7 @@ def rank_labels(decided: Decided, rank: RankPlan, launch: str, digest: str) -> J
         image=rank.image,
         tensor_parallel=decided.config.whole("tensor_parallel", 1),
         ranks=len(decided.contexts),
-        hosts=",".join(decided.placement.hosts),
+        hosts=",".join(host for host in decided.placement.hosts if not means_its_user(host)),
         digest=digest,
     )
 

@@ -124,16 +124,17 @@ def _stage_error(stage: Stage, failures: list[tuple[HostAction, RemoteResult]]) 
     if all(result.unreachable for _action, result in failures):
         return HostUnreachableError(told, hint=failure_hint(failures[0][1]))
     output = {result.host: text for _action, result in failures if (text := hook_text(result.stdout))}
-    return StageFailedError(told + hook_output(failures[0][1].stdout), hint=failure_hint(failures[0][1]), output=output)
+    return StageFailedError(told, hint=failure_hint(failures[0][1]), output=output)
 
 
 def _failed(stage: Stage, failures: list[tuple[HostAction, RemoteResult]]) -> str:
-    """One host that failed is told by what was done there; several are listed below what was done on all of them."""
-    if len(failures) == 1:
-        (action, result), *_ = failures
-        return f"{action.title} failed: {failure_text(result)}"
-    lines = [f"{result.host}: {failure_text(result)}" for _action, result in failures]
-    return f"{stage.title} failed on " + "\n  ".join(lines)
+    """One host that failed is told by what was done there; several are listed below what was done on all of them. What the first one
+    printed stands below it.
+    """
+    (action, first), *others = failures
+    begin = f"{stage.title} failed on {first.host}" if others else f"{action.title} failed"
+    more = "".join(f"\n  {result.host}: {failure_text(result)}" for _action, result in others)
+    return f"{begin}: {failure_text(first)}{hook_output(first.stdout)}{more}"
 
 
 def failure_text(result: RemoteResult) -> str:

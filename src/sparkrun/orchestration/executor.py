@@ -44,7 +44,7 @@ class JobLabels(msgspec.Struct, frozen=True, kw_only=True):
     ranks: int = 1
     """How many there are in all: one that is not seen is missing."""
     hosts: str = ""
-    """Where they all are, head first, with commas between, as whoever launched it calls them."""
+    """Where they all are, head first, with commas between, as whoever launched it calls them; without loopback, which means its reader."""
     digest: str = ""
     """What it was made from: the same workload with another digest was changed since."""
 
