@@ -359,3 +359,14 @@ def test_a_secret_of_a_hook_is_on_no_command_line(dock: DockerHost) -> None:
 
     assert ran.returncode == 0
     assert "hush-12345" not in (dock.docker.root / "calls").read_text()
+
+
+def test_a_part_of_a_log_by_its_times_is_what_docker_is_asked_for(dock: DockerHost) -> None:
+    dock.started(rank_of("echo ready; exec sleep 600"))
+
+    ran = dock.run(EXECUTOR.logs_call(NAME, LogView(since="10m", dated=True)))
+
+    assert ran.returncode == 0
+    (words,) = dock.docker.calls("logs")
+    assert words[:3] == ["--since", "10m", "--timestamps"]
+    assert dock.run(EXECUTOR.logs_call(NAME, LogView(since="$(id)"))).returncode == 2
