@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
 import pytest
 
 from tests.e2e.bed import Bed, Docker, Host, Options
@@ -10,8 +13,16 @@ from tests.e2e.bed.newer_docker import is_there
 from tests.e2e.launching import Operator, chat, names, put_model
 
 DOCKERS = {"spark-2": Docker.NEWER, "spark-3": Docker.CONTAINERD}
+HOOK = "usr/bin/nvidia-container-runtime-hook"
 DERIVED = "sparkrun-e2e/derived:1"
 ADDED_BYTES = 20_000_000
+CDI = """\
+cdiVersion: "0.5.0"
+kind: nvidia.com/gpu
+devices:
+- name: "0"
+  containerEdits: {env: [NVIDIA_VISIBLE_DEVICES=0]}
+"""
 
 pytestmark = [
     pytest.mark.e2e,
@@ -99,3 +110,35 @@ def test_an_engine_that_dies_on_a_newer_docker_is_told_with_its_code(bed: Bed, o
     assert f"rank {rank} on {bed.hosts[rank].name}" in ended.err, ended.err
     assert "ended with exit code 7" in ended.err
     assert not [host.docker("ps", "--all", "--quiet") for host in bed.hosts if host.docker("ps", "--all", "--quiet")]
+
+
+@pytest.fixture
+def listed(bed: Bed) -> Iterator[Host]:
+    """A host whose docker hands out NVIDIA's devices by a list, and has no hook for it."""
+    host = bed.hosts[1]
+    hook, settings, devices = (host.root / path for path in (HOOK, "etc/docker/daemon.json", "etc/cdi/nvidia.yaml"))
+    text, mode = hook.read_bytes(), hook.stat().st_mode
+    hook.unlink()
+    for path, said in ((settings, '{"features": {"cdi": true}}'), (devices, CDI)):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(said)
+    host.fault("kill-dockerd")
+    host.fault("heal")
+    yield host
+    hook.write_bytes(text)
+    hook.chmod(mode)
+    settings.unlink()
+    devices.unlink()
+    host.fault("kill-dockerd")
+    host.fault("heal")
+
+
+def test_a_gpu_comes_by_the_list_of_devices_where_there_is_no_hook(bed: Bed, operator: Operator, listed: Host) -> None:
+    bed.load("engines", listed)
+
+    result = operator.run(operator.write("vllm"), (listed,))
+
+    assert chat(listed)
+    wanted = listed.docker("inspect", "--format", "{{json .HostConfig.DeviceRequests}}", f"{result['cluster_id']}_solo")
+    assert [(each["Driver"], each["DeviceIDs"]) for each in json.loads(wanted)] == [("cdi", ["nvidia.com/gpu=0"])]
+    operator.stop(result["cluster_id"], (listed,))

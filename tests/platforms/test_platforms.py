@@ -147,7 +147,7 @@ def test_memory_bandwidths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("platform", "mode"), [(SPARK, "gpus"), (NVIDIA, "gpus"), (AMD, "devices"), (GAUDI, "devices"), (CpuPlatform(), "none")]
+    ("platform", "mode"), [(SPARK, "gpus"), (NVIDIA, "cdi"), (AMD, "devices"), (GAUDI, "devices"), (CpuPlatform(), "none")]
 )
 def test_how_accelerators_come_into_a_container(platform: HardwarePlatformPlugin, mode: str) -> None:
     assert platform.gpu_access_mode == mode

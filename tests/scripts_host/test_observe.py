@@ -664,6 +664,47 @@ def test_podman_is_known_by_its_name_or_by_the_script_that_calls_it(host: Scratc
     assert look(host, "DOCKER").flag("DOCKER_PODMAN") is True
 
 
+CDI_DOCKER = """
+case $1 in
+  info) {info} ;;
+  ps) ;;
+  version) echo 26.1.5 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("listed", "info", "told"),
+    [
+        ("cdiVersion: '0.5.0'\nkind: nvidia.com/gpu\n", "echo /etc/other {folder}", True),
+        ("cdiVersion: '0.5.0'\nkind: nvidia.com/gpu\n", "echo", None),
+        ("cdiVersion: '0.5.0'\nkind: nvidia.com/gpu\n", "echo 'template: can not evaluate field CDISpecDirs' >&2; exit 1", None),
+        ("kind: vendor.com/nic\n", "echo {folder}", None),
+        (None, "echo {folder}", None),
+    ],
+)
+def test_a_list_of_devices_counts_where_docker_heeds_it(
+    host: ScratchHost, tmp_path: Path, listed: str | None, info: str, told: bool | None
+) -> None:
+    folder = tmp_path / "cdi"
+    folder.mkdir()
+    if listed is not None:
+        (folder / "nvidia.yaml").write_text(listed)
+    host.program("docker", CDI_DOCKER.format(info=info.format(folder=folder)))
+
+    docker = look(host, "DOCKER", CDI_DIRS=(str(tmp_path / "none"), str(folder)))
+
+    assert docker.flag("DOCKER_CDI") is told
+    assert docker.flag("DOCKER_GPU_HOOK") is None
+
+
+def test_nvidias_hook_is_told(host: ScratchHost) -> None:
+    host.program("docker", CDI_DOCKER.format(info="exit 1"))
+    host.program("nvidia-container-runtime-hook", "exit 0")
+
+    assert look(host, "DOCKER").flag("DOCKER_GPU_HOOK") is True
+
+
 def test_docker_itself_is_no_podman(dock: DockerHost) -> None:
     assert look(dock.host, "DOCKER").text("DOCKER_PODMAN") is None
 

@@ -82,6 +82,10 @@ class DockerFacts(msgspec.Struct, frozen=True):
     version: str | None = None
     podman: bool = False
     """Whether it is podman that takes docker's words."""
+    cdi: bool = False
+    """Whether it hands out NVIDIA's devices by a list (CDI) that this host has; Docker 25 and later, where that is switched on."""
+    gpu_hook: bool = True
+    """Whether it hands them out by NVIDIA's hook, as ``--gpus`` wants."""
     reason: str | None = None
     images: dict[str, ImageFacts | None] = {}
     """The images that were asked for, by reference: ``None`` for one that is not here; one that docker said nothing of is left out."""

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from sparkrun.core.decisions import Decided, means_its_user, user_env
-from sparkrun.core.facts import HostFacts
-from sparkrun.core.hardware import DEVICE_ACCESS, UNIFIED, HostHardware
+from sparkrun.core.facts import DockerFacts, HostFacts
+from sparkrun.core.hardware import DEVICE_ACCESS, UNIFIED
 from sparkrun.core.plan import Mount, RankPlan, Upkeep
 from sparkrun.core.secret_names import split_secrets
 from sparkrun.models.files import repo_folder
 from sparkrun.orchestration.executor import JobLabels
 from sparkrun.orchestration.primitives import merge_env
+from sparkrun.platforms import HardwarePlatformPlugin
 from sparkrun.runtimes.environment import LaunchFields, render_recipe_env
 from sparkrun.runtimes.model_files import CONTAINER_HF_HOME, CONTAINER_HUB
 from sparkrun.runtimes.ranks import RankContext, with_env_keys, with_peers
@@ -125,7 +126,7 @@ def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: Ru
         removes=tuple(_left_of(decided, facts, plan.name)),
         mounts=(*_model_mounts(decided, facts), *cached, *_tuning_mounts(decided, facts), *own),
         gpu_vendor=hardware.vendor,
-        gpu_access_mode=_gpu_access(hardware, facts),
+        gpu_access_mode=_gpu_access(decided.platform(rank.host), facts.docker),
         rootful=request.options.rootful,
         labels=request.options.labels,
         missing_mounts=request.missing_mounts,
@@ -134,11 +135,12 @@ def _in_container(plan: RankPlan, decided: Decided, rank: RankContext, cache: Ru
     )
 
 
-def _gpu_access(hardware: HostHardware, facts: HostFacts) -> str | None:
-    """podman hands out NVIDIA's accelerators by CDI only."""
-    if hardware.vendor != "nvidia":
+def _gpu_access(platform: HardwarePlatformPlugin, docker: DockerFacts) -> str | None:
+    """As the platform prefers, where the host's docker can. podman hands out NVIDIA's accelerators by CDI only."""
+    if platform.vendor != "nvidia":
         return None
-    return "cdi" if facts.docker.podman else "gpus"
+    listed = docker.cdi and (platform.gpu_access_mode == "cdi" or not docker.gpu_hook)
+    return "cdi" if listed or docker.podman else "gpus"
 
 
 def _left_of(decided: Decided, facts: HostFacts, own_name: str) -> Iterator[str]:

@@ -168,6 +168,8 @@ def _docker(section: Section) -> DockerFacts:
         usable=section.flag("DOCKER_USABLE") is True,
         version=section.text("DOCKER_VERSION"),
         podman=section.flag("DOCKER_PODMAN") is True,
+        cdi=section.flag("DOCKER_CDI") is True,
+        gpu_hook=section.flag("DOCKER_GPU_HOOK") is True,
         reason=section.text("DOCKER_REASON"),
         images={**dict.fromkeys(section.all("IMAGE_MISSING")), **dict(_image(line) for line in section.all("IMAGE_HERE"))},
     )

@@ -10,7 +10,7 @@ from sparkrun.core.facts import HostFacts
 from sparkrun.core.hardware import HostHardware
 from sparkrun.core.values import ConfigValue
 
-GpuAccessMode = Literal["gpus", "devices", "none"]
+GpuAccessMode = Literal["gpus", "cdi", "devices", "none"]
 """``gpus``: docker's ``--gpus`` (or the toolkit's CDI names); ``devices``: device files and groups; ``none``: nothing."""
 
 VLLM = frozenset({"vllm-distributed", "vllm-ray", "eugr-vllm"})
@@ -26,6 +26,7 @@ class HardwarePlatformPlugin(ABC):
     label: ClassVar[str]
     vendor: ClassVar[str | None]
     gpu_access_mode: ClassVar[GpuAccessMode]
+    """How containers reach accelerators: by docker's ``--gpus``, by a list of devices (``cdi``) where the host has one, by device files."""
     images: ClassVar[Mapping[str, str]] = {}
     """By runtime."""
     memory_cap: ClassVar[float] = 1.0

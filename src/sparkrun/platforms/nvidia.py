@@ -26,7 +26,7 @@ class GenericNvidiaPlatform(HardwarePlatformPlugin):
     name: ClassVar[str] = "nvidia-generic"
     label: ClassVar[str] = "NVIDIA"
     vendor: ClassVar[str | None] = "nvidia"
-    gpu_access_mode: ClassVar[GpuAccessMode] = "gpus"
+    gpu_access_mode: ClassVar[GpuAccessMode] = "cdi"
     images: ClassVar[Mapping[str, str]] = {
         "vllm-distributed": _VLLM_IMAGE,
         "vllm-ray": _VLLM_IMAGE,

@@ -34,7 +34,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
             "MODEL", "REVISION", "HF_HOME_OVERRIDE", "PYTHON", "ENGINE", "CACHE", "SYSFS", "TUNING", "CLAIM", "CLAIM_FILE", "CLAIM_WAIT_S",
             "LIFELINE",
         ),
-        ("PORTS", "IMAGES", "FURTHER"),
+        ("PORTS", "IMAGES", "FURTHER", "CDI_DIRS"),
     ),
     "local_start": ScriptSpec(
         (*_LOCAL, "docker", "upkeep"),

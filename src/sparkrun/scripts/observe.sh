@@ -12,6 +12,7 @@
 #   CACHE             sparkrun cache folder (default: this host's own)
 #   TUNING            engine whose tuning configs are looked for, as registries call it (may be empty)
 #   SYSFS             where sysfs is mounted (default /sys)
+#   CDI_DIRS          array of folders with lists of devices that containers can have (default /etc/cdi, /var/run/cdi)
 #   CLAIM             1: claim this host for a launch before the look, and hold it until the caller has gone (claim.sh)
 #   CLAIM_FILE        its lock file (default /tmp/sparkrun.claim, which every user of this host shares)
 #   CLAIM_WAIT_S      how long to wait for another launch to let go (default 0)
@@ -35,7 +36,8 @@
 #   PORTS      PORT_<port>_STATE (free, busy), and of a listener as far as this user may see: _PID, _PROCESS, _SESSION
 #   WORKLOADS  COUNT, then one section WORKLOAD for each workload of the local executor: local_status.sh without RSS_KIB and port
 #   DOCKER     DOCKER_PRESENT DOCKER_USABLE DOCKER_REASON DOCKER_VERSION (not with CLAIM), DOCKER_PODMAN=1 where
-#              docker is podman; for each of IMAGES one IMAGE_HERE (reference, id, architecture,
+#              docker is podman, DOCKER_CDI=1 where docker hands out NVIDIA's devices by such a list, DOCKER_GPU_HOOK=1 where it does by
+#              NVIDIA's hook (--gpus); for each of IMAGES one IMAGE_HERE (reference, id, architecture,
 #              bytes) or IMAGE_MISSING (reference), and neither where docker does not tell; then one section WORKLOAD for each container of
 #              ours, with EXECUTOR=docker: docker_status.sh without times, memory and port
 #   CLAIM      before all others: CLAIMED=1, with LOCK=none on a host without flock(1), where nothing is locked; or REASON and MESSAGE, and no
@@ -93,17 +95,30 @@ keep_claim() {
 begin_slow_looks() {
   local image fd
   IMAGE_FDS=()
-  SMI_FD='' VERSION_FD='' CONTAINERS_FD=''
+  SMI_FD='' VERSION_FD='' CONTAINERS_FD='' CDI_FD=''
   ! find_tool nvidia-smi || exec {SMI_FD}< <(quietly bounded "$REPLY" "--query-gpu=$SMI_FIELDS" --format=csv,noheader,nounits)
   exec {DISK_FD}< <(quietly disk_room)
   find_docker || return 0
   # A launch has no use for it, and each start of docker's client takes a while.
   [[ $CLAIM == 1 ]] || exec {VERSION_FD}< <(quietly bounded "$DOCKER" version --format '{{.Server.Version}}')
   exec {CONTAINERS_FD}< <(quietly containers_here)
+  ! find_device_list || exec {CDI_FD}< <(quietly bounded "$DOCKER" info --format '{{range .CDISpecDirs}}{{.}} {{end}}')
   for image in "${IMAGES[@]}"; do
     exec {fd}< <(quietly bounded "$DOCKER" image inspect --format "$IMAGE_FORMAT" -- "$image")
     IMAGE_FDS+=("$fd")
   done
+}
+
+# Sets CDI_DIR to the folder with a list of NVIDIA's devices (CDI), if there is one. Whether docker heeds it is docker's to say.
+find_device_list() {
+  local list
+  ((${#CDI_DIRS[@]})) || CDI_DIRS=(/etc/cdi /var/run/cdi)
+  for CDI_DIR in "${CDI_DIRS[@]}"; do
+    for list in "$CDI_DIR"/*.json "$CDI_DIR"/*.yaml "$CDI_DIR"/*.yml; do
+      [[ -f $list ]] && slurp "$list" && [[ $REPLY == *nvidia.com/gpu* ]] && return 0
+    done
+  done
+  return 1
 }
 
 # What docker answers of our containers, and a last line with 0; or what it complains of, and its exit code.
@@ -354,7 +369,16 @@ tell_daemon() {
   split_answers "$REPLY"
   answer DOCKER_USABLE 1
   tell_version
+  tell_device_access
   tell_images
+}
+
+# No docker before 25 knows such lists, and says that it does not know the question.
+tell_device_access() {
+  ! find_tool nvidia-container-runtime-hook || answer DOCKER_GPU_HOOK 1
+  [[ -n $CDI_FD ]] || return 0
+  collect "$CDI_FD"
+  ((RETURNED)) || [[ " ${LINES_READ[0]:-} " != *" $CDI_DIR "* ]] || answer DOCKER_CDI 1
 }
 
 tell_version() {

@@ -78,6 +78,8 @@ class FakeDocker:
         """What a build prints."""
         self.build_fails: str | None = None
         """Why builds fail, if they do."""
+        self.device_access: dict[str, str] = {"DOCKER_GPU_HOOK": "1"}
+        """How it hands out NVIDIA's devices, as a look at the host says."""
         self.hook: Callable[[str, str], int] = lambda _name, _command: 0
         self.refuses: Callable[[tuple[str, ...]], str | None] = lambda _words: None
         """Why ``docker run`` would not take these words, if it would not."""
@@ -110,7 +112,7 @@ class FakeDocker:
         """Section ``DOCKER`` of a look at the host."""
         present = "0" if self.trouble == "docker_missing" else "1"
         if self.trouble is None:
-            return {"DOCKER_PRESENT": present, "DOCKER_USABLE": "1", "DOCKER_VERSION": "28.0.0"}
+            return {"DOCKER_PRESENT": present, "DOCKER_USABLE": "1", "DOCKER_VERSION": "28.0.0", **self.device_access}
         return {"DOCKER_PRESENT": present, "DOCKER_USABLE": "0", "DOCKER_REASON": TROUBLE[self.trouble][1].format(host=self._host.name)}
 
     def workloads(self) -> str:

@@ -47,6 +47,8 @@ class FakeHost:
     def __init__(self, name: str, *, gpus: int = 0, memory_bytes: int = 121 * GIB) -> None:
         self.name = name
         self.gpus = gpus
+        self.gpu_name = "NVIDIA GB10"
+        """As nvidia-smi says."""
         self.memory_bytes = memory_bytes
         self.available_bytes: int | None = None
         """What of the memory is available; all of it, until a test says otherwise."""
@@ -247,7 +249,7 @@ class FakeHost:
     def _accelerators(self) -> dict[str, str]:
         answers = {"NVIDIA_PRESENT": "1" if self.gpus else "0", "NVIDIA_GPU_COUNT": str(self.gpus)}
         for index in range(self.gpus):
-            answers |= {f"NVIDIA_GPU_{index}_NAME": "NVIDIA GB10", f"NVIDIA_GPU_{index}_MEMORY_MIB": "[N/A]"}
+            answers |= {f"NVIDIA_GPU_{index}_NAME": self.gpu_name, f"NVIDIA_GPU_{index}_MEMORY_MIB": "[N/A]"}
         return answers
 
     def _further(self, wanted: str) -> dict[str, str]:
