@@ -14,7 +14,7 @@ from sparkrun.orchestration.executor import LogView
 from sparkrun.orchestration.observe import workloads_of
 from sparkrun.utils.shell import Section
 from tests.scripts_host.docker_host import EXECUTOR, NAME, DockerHost, dock, labels_of, rank_of
-from tests.scripts_host.scratch_host import eventually, is_alive
+from tests.scripts_host.scratch_host import ScratchHost, eventually, is_alive
 
 __all__ = ["dock"]
 
@@ -168,6 +168,25 @@ def test_following_ends_with_the_caller(dock: DockerHost) -> None:
     running.process.stdin.close()
 
     assert running.result().returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("after", "code", "told"),
+    [
+        ('echo "Error: No such container: $NAME" >&2; exit 1', 0, ""),
+        ('echo "Cannot connect to the Docker daemon. Is the docker daemon running?" >&2; exit 1', 5, "docker"),
+        ("printf '%s\\n' id running 0 false sparkrun one c1 0", 1, "docker ended the log of "),
+    ],
+)
+def test_a_log_that_docker_breaks_off_is_no_log_that_has_ended(host: ScratchHost, after: str, code: int, told: str) -> None:
+    inspect = f'if [ -e "$HOME/broken" ]; then {after}; else printf "%s\\n" id running 0 false sparkrun one c1 0; fi'
+    host.program("docker", f'case $1 in inspect) {inspect} ;; logs) echo one; touch "$HOME/broken"; exit 1 ;; esac')
+
+    ran = host.run("docker_logs", NAME=NAME, FOLLOW="1")
+
+    assert (ran.returncode, ran.stdout) == (code, "one\n")
+    assert told in ran.stderr
+    assert bool(ran.stderr) is bool(code)
 
 
 def test_logs_of_a_missing_container_fail(dock: DockerHost) -> None:
@@ -368,5 +387,5 @@ def test_a_part_of_a_log_by_its_times_is_what_docker_is_asked_for(dock: DockerHo
 
     assert ran.returncode == 0
     (words,) = dock.docker.calls("logs")
-    assert words[:3] == ["--since", "10m", "--timestamps"]
+    assert words[:4] == ["logs", "--since", "10m", "--timestamps"]
     assert dock.run(EXECUTOR.logs_call(NAME, LogView(since="$(id)"))).returncode == 2

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
+from sparkrun.utils.together import LOOK_UP_S
 
 JOIN_S = 2
 
@@ -29,13 +30,17 @@ class HeldSession:
 
     def answer(self, deadline: float | None = None) -> RemoteResult:
         """What it said until it held, or how the attempt ended; at the latest at ``deadline`` (``time.monotonic``)."""
-        try:
-            answer = self._answers.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            return RemoteResult(self._host, -1, timed_out=True, connected=True, began=True)
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+        end = float("inf") if deadline is None else deadline
+        while True:
+            try:
+                answer = self._answers.get(timeout=max(0.0, min(LOOK_UP_S, end - time.monotonic())))
+            except queue.Empty:
+                if time.monotonic() >= end:
+                    return RemoteResult(self._host, -1, timed_out=True, connected=True, began=True)
+                continue
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
 
     def stop(self) -> None:
         """Tell it to end."""

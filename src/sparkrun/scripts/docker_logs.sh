@@ -9,7 +9,8 @@
 #   FOLLOW    1: go on with what comes, until the container, or the session that asked, has ended
 #   LIFELINE  1: the caller keeps stdin open for as long as it listens
 #
-# Exit codes: 0 printed; 2 wrong parameters; 3 to 7 as docker_start; 8 no such container (the reason is on stderr, and so it is for 3 to 7).
+# Exit codes: 0 printed, or the container has been removed meanwhile; 1 docker broke off; 2 wrong parameters; 3 to 7 as docker_start; 8 no such
+# container. The reason is on stderr.
 
 main() {
   local options=()
@@ -63,7 +64,17 @@ follow() {
     ! session_gone || exit 0
     nap 0.1
   done
+  local status=0
+  wait "$PRINTER" || status=$?
+  trap - EXIT
+  ((status == 0)) || { tell_break "$status"; } >&2
   wait
+}
+
+# EXIT_CODE
+tell_break() {
+  inspect_named "$NAME" || exit 0
+  refuse 1 log_broken "docker ended the log of $NAME with exit code $1"
 }
 
 main

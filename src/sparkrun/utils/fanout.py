@@ -15,6 +15,8 @@ CHUNK_BYTES = 65536
 DRAIN_CHUNKS = 64
 STOP_TICK_S = 0.05
 """How often to look for ``stop``: an event wakes nobody who waits for pipes."""
+LOOK_UP_S = 0.5
+"""How long to wait at a stretch, so that Ctrl-C is seen that came just before a wait began, or to another thread."""
 EXIT_TICK_S = 0.01
 """How often to look for the end of a process on systems without pidfd."""
 KILLED = -9
@@ -346,14 +348,14 @@ class _Loop:
             if not live.running.pipes.is_open(fd) or not read(live):
                 return
 
-    def _wait_ms(self) -> float | None:
+    def _wait_ms(self) -> float:
         waits = [live.deadline for live in self._live]
-        wait_s = max(0.0, min(waits, default=_FOREVER) - time.monotonic())
+        wait_s = min(LOOK_UP_S, max(0.0, min(waits, default=_FOREVER) - time.monotonic()))
         if any(live.exit_fd is None for live in self._live):
             wait_s = min(wait_s, EXIT_TICK_S)
         elif self._batch.stop is not None:
             wait_s = min(wait_s, STOP_TICK_S)
-        return None if wait_s == _FOREVER else wait_s * 1000 + 1
+        return wait_s * 1000 + 1
 
 
 def _text(raw: bytes | bytearray) -> str:

@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 GRACE_S = 2.0
+LOOK_UP_S = 0.5
+"""How long to wait at a stretch: Ctrl-C just before a wait, or in another thread, does not end it; it is seen before the next."""
 
 
 def run_together(jobs: Sequence[Callable[[threading.Event], T]]) -> tuple[T, ...]:
@@ -48,7 +50,8 @@ class _Running(Generic[T]):
         self.done.set()
 
     def result(self) -> T:
-        self.done.wait()
+        while not self.done.wait(LOOK_UP_S):
+            pass
         if self._error is not None:
             raise self._error
         return self._ended[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from sparkrun.core.registry.clones import Clones, Fetched
@@ -11,6 +11,7 @@ from sparkrun.core.registry.errors import GitError
 from sparkrun.core.registry.git import Deadline
 from sparkrun.core.registry.model import MANIFEST_DIR, RegistryEntry
 from sparkrun.core.registry.rules import ROOT
+from sparkrun.utils.together import LOOK_UP_S
 
 FIRST_FETCH_S = 15.0
 """For a fetch that nobody asked for by name: a list waits for it."""
@@ -50,6 +51,8 @@ def _all(clones: Clones, jobs: Mapping[str, Callable[[], T]]) -> dict[str, T | G
     with ThreadPoolExecutor(min(_AT_ONCE, len(jobs))) as pool:
         try:
             futures = {url: pool.submit(_outcome, job) for url, job in jobs.items()}
+            while wait(futures.values(), LOOK_UP_S).not_done:
+                pass
             return {url: future.result() for url, future in futures.items()}
         except BaseException:
             clones.git.cancel()
