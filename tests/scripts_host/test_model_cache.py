@@ -434,11 +434,14 @@ def test_a_repaired_model_lacks_only_what_was_wrong_and_does_not_pass_for_whole(
     assert (after.leftovers, len(after.blobs)) == ((), 2)
     host.env["HF_HUB_CACHE"] = str(tree.hub)
     reasons = []
+    told = [problem.path.rpartition("/")[2] for problem in problems_of(after, look(host, tree)) if problem.kind == "missing"]
+    assert sorted(told) == ["extra.json", "gone.json"]
     for name in ("extra.json", "gone.json"):
         reasons.append(host.run("observe", MODEL="org/m").section("MODEL").text("MODEL_REASON"))
         tree.link(folder, f"snapshots/{MAIN}/{name}", tree.blob(folder, name.encode()))
     assert reasons == [f"incomplete in the hub cache: {name} is missing" for name in ("extra.json", "gone.json")]
     assert host.run("observe", MODEL="org/m").section("MODEL").text("MODEL_PATH")
+    assert only(look(host, tree)).gone == ()
 
 
 def test_content_of_the_store_goes_with_the_last_model_that_has_it(host: ScratchHost, tree: HubTree) -> None:

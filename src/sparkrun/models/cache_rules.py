@@ -230,6 +230,8 @@ def _damage(model: CachedModel) -> Iterator[Problem]:
         yield Problem("unreadable", path, "this user may not read it")
     if not model.snapshots and not model.unreadable:
         yield Problem("empty", model.folder, "it has no snapshot")
+    for file in model.gone:
+        yield Problem("missing", file, "repair took it out, and it is not back")
     for snapshot in model.snapshots:
         for name in snapshot.missing:
             yield Problem("missing", f"{snapshot.revision}/{name}", "it leads to a file that is not here")

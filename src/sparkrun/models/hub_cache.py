@@ -105,6 +105,8 @@ class CachedModel(msgspec.Struct, frozen=True, kw_only=True):
     """Revision by branch or tag."""
     blobs: tuple[CachedBlob, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
+    gone: tuple[str, ...] = ()
+    """``REVISION/NAME`` of files that ``repair`` took out and that are not back."""
     unreadable: tuple[str, ...] = ()
     """Folders of it that this user may not read: what is in them is unknown."""
     linked_to: str | None = None
@@ -220,6 +222,9 @@ class _Reader:
         self._linked = dict(section.parted("LINKED"))
         self._unreadable = section.all("UNREADABLE")
         self._pins = {folder: read_pin(text, Pin) for folder, text in section.parted("PIN")}
+        self._gone: dict[str, dict[str, None]] = {}
+        for folder, file in section.parted("GONE"):
+            self._gone.setdefault(folder, {})[file] = None
         self._used = {folder: float(text) for folder, text in section.parted("USED") if text.isdecimal()}
 
     def models(self) -> Iterator[CachedModel]:
@@ -244,6 +249,7 @@ class _Reader:
             refs=dict(sorted(refs.items())),
             blobs=blobs,
             leftovers=tuple(self._leftovers(folder, own)),
+            gone=tuple(self._gone.get(folder, ())),
             unreadable=tuple(path for path in self._unreadable if _owner(path) == folder),
             linked_to=self._linked.get(folder),
             size_bytes=sum({entry.inode: entry.size_bytes for entry in content}.values()),

@@ -14,6 +14,7 @@
 #   REF         "COMMIT PATH" of each file in refs
 #   PIN         "FOLDER TEXT"
 #   USED        "FOLDER SECONDS" when a launch used it last
+#   GONE        "FOLDER REVISION/FILE" that was removed because it was damaged (model_change.sh), and is not back
 # REASON, MESSAGE and HINT when it cannot be told.
 #
 # Exit codes (REASON): 0 looked; 1 find_missing.
@@ -98,6 +99,17 @@ tell_records() {
     REPLY=$(stat -c %Y -- "$file" 2>/dev/null) || continue
     answer USED "${file##*/} $REPLY"
   done
+  for file in "$HUB_STATE"/missing/models--*; do
+    ! slurp "$file" || tell_gone "${file##*/}" "$REPLY"
+  done
+}
+
+# FOLDER LINES
+tell_gone() {
+  local file
+  while IFS= read -r file; do
+    [[ $file != ?*/?* || ! -d $1/snapshots/${file%%/*} || -e $1/snapshots/$file ]] || answer GONE "$1 $file"
+  done <<<"$2"
 }
 
 main
