@@ -234,3 +234,17 @@ def test_no_gpu_holds_more_when_there_are_more_of_them(tensor: int, pipeline: in
 
     assert need(tensor + 1, pipeline) <= need(tensor, pipeline)
     assert need(tensor, pipeline + 1) <= need(tensor, pipeline)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        ({"model_params": "8X"}, "metadata.model_params '8X' is not a number or like 7B; it is passed over"),
+        ({"model_params": -5}, "metadata.model_params -5 is not a number or like 7B; it is passed over"),
+        ({"model_vram": "60GB"}, "metadata.model_vram '60GB' is not a number of GiB; it is passed over"),
+        ({"model_vram": None, "model_params": ""}, None),
+    ],
+)
+def test_a_size_in_the_metadata_that_cannot_be_read_is_told(metadata: dict[str, object], told: str | None) -> None:
+    estimate = estimate_memory(MemoryWish(metadata=metadata), ModelDetails())  # type: ignore[arg-type]
+    assert estimate.weights.warnings == ((told,) if told else ())

@@ -72,7 +72,11 @@ def _whole(report: VramReport) -> Iterator[Row]:
         yield "KV cache", "?", f"no max_model_len: not sized{per_token}"
     else:
         words = estimate.kv.label if token is None else f"{token:,.0f} bytes a token, {estimate.kv_dtype}; {estimate.kv.label}"
-        yield "KV cache", gib(estimate.kv_total_gib, 2), f"{context:,} tokens, {words}" + (" (at least)" if estimate.kv_is_floor else "")
+        yield (
+            "KV cache",
+            gib(estimate.kv_total_gib, 2),
+            f"{context:,} tokens, {words}" + (" (at least)" if estimate.kv_is_floor and estimate.kv_total_gib is not None else ""),
+        )
 
 
 def _weight_words(report: VramReport) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from sparkrun.core.recipe.schema import Values
+from sparkrun.core.values import is_off
 from sparkrun.models.vram.config_keys import finite
 from sparkrun.models.vram.details import ModelDetails
 from sparkrun.models.vram.dtypes import (
@@ -36,7 +39,7 @@ def size_weights(metadata: Values, quantization: str | None, details: ModelDetai
 
     ``quantization`` is the method that the recipe's configuration asks for, ``quant_name`` what follows the colon of a GGUF model.
     """
-    warnings: list[str] = []
+    warnings = list(_unread(metadata))
     dtype = _dtype(metadata, quantization, details, quant_name, warnings)
     params = parse_params(metadata.get("model_params"))
     if vram := _positive(metadata, "model_vram"):
@@ -46,6 +49,15 @@ def size_weights(metadata: Values, quantization: str | None, details: ModelDetai
     if details.sizes_known:
         return _by_files(metadata, quantization, details, dtype, warnings)
     return Weights(dtype=dtype, source="neither metadata.model_params nor the model's files are at hand", warnings=tuple(warnings))
+
+
+def _unread(metadata: Values) -> Iterator[str]:
+    for key, wanted, read in (
+        ("model_params", "a number or like 7B", parse_params(metadata.get("model_params"))),
+        ("model_vram", "a number of GiB", _positive(metadata, "model_vram")),
+    ):
+        if not is_off(metadata.get(key)) and not read:
+            yield f"metadata.{key} {metadata[key]!r} is not {wanted}; it is passed over"
 
 
 def _by_params(params: float, dtype: str | None, source: str, warnings: list[str]) -> Weights:
