@@ -58,7 +58,7 @@ SCRIPTS: dict[str, ScriptSpec] = {
     ),
     "docker_gate": ScriptSpec(_DOCKER, ("NAME", "GATE", "CACHE")),
     "docker_copy": ScriptSpec(_DOCKER, ("NAME", "DEST", "ARCHIVE")),
-    "docker_pull": ScriptSpec(_DOCKER, ("IMAGE", "PATIENCE_S", "LIFELINE")),
+    "docker_pull": ScriptSpec(_DOCKER, ("IMAGE", "PATIENCE_S", "IDLE_S", "SYSFS", "DISKSTATS", "LIFELINE")),
     "eugr_build": ScriptSpec(_DOCKER, ("IMAGE", "REPO", "REF", "REBUILD", "LIFELINE", "CACHE"), ("ARGS", "SMOKE")),
     "docker_load": ScriptSpec(_DOCKER, ("IMAGE",)),
     "tuning_receive": ScriptSpec(("common",), ("RUNTIME", "CACHE"), ("DROP",)),

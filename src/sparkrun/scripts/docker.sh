@@ -46,7 +46,7 @@ refuse_docker() {
     *'ermission denied'*'ocker'* | *'ocker'*'ermission denied'*)
       refuse 4 docker_denied "this user may not use docker on $HOSTNAME" "add the user to the group docker there, and log in anew"
       ;;
-    *'annot connect to the Docker daemon'* | *'annot connect to Podman'* | *'docker daemon running'* | *.sock*'onnection refused'*)
+    *'annot connect to the Docker daemon'* | *'annot connect to Podman'* | *'docker daemon running'* | *.sock*'onnection refused'* | *'nil pointer'*'struct field Info'*)
       refuse 5 docker_down "the docker daemon does not run on $HOSTNAME" "start it there: sudo systemctl start docker"
       ;;
     *) refuse 7 docker_failed "docker on $HOSTNAME: ${line:-ended with exit code $1}" ;;
