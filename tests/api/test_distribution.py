@@ -9,7 +9,7 @@ import pytest
 
 from sparkrun import api
 from sparkrun.api._context import reach
-from sparkrun.cli.plan_text import plan_text
+from sparkrun.cli.plan_text import plan_text, preparation_text
 from sparkrun.cli.status_text import status_text
 from sparkrun.core.events import Note, Phase, Step, Warn
 from sparkrun.core.pending_ops import telling
@@ -342,6 +342,199 @@ def test_models_that_a_recipe_names_beside_its_own_are_brought_to_the_ranks_that
     plan = api.plan(given, sctx=spark.sctx)
 
     assert [(transfer.what, len((*transfer.hosts, *transfer.onward))) for transfer in plan.transfers] == [("org/extra", lacking)]
+
+
+OTHER = "f" * 40
+
+
+def give(cluster: FakeCluster, name: str, model: str, commit: str) -> None:
+    cluster[name].models[model] = f"{cluster[name].hub}/models--{model.replace('/', '--')}/snapshots/{commit}"
+
+
+@pytest.mark.parametrize(
+    "text", [f"model_revision: {COMMIT}", f"distribution_config: {{models: {{entries: [{{name: org/m, revision: {COMMIT}}}]}}}}"]
+)
+def test_the_revision_that_a_recipe_names_is_brought_whatever_else_hosts_have(spark: FakeCluster, tmp_path: Path, text: str) -> None:
+    give(spark, "spark-1", "org/m", OTHER)
+    given = options(tmp_path, "spark-1", "spark-2", probe=True)
+    recipe = Path(given.recipe)
+    recipe.write_text(f"{recipe.read_text()}{text}\n")
+
+    plan = api.plan(given, sctx=spark.sctx)
+
+    assert [(transfer.source, transfer.hosts) for transfer in plan.transfers] == [("spark-2", ("spark-1",))]
+    assert all(f"--revision {COMMIT}" in rank.command for rank in plan.ranks)
+
+
+def test_a_revision_that_nobody_has_is_asked_of_the_hub_by_its_name(spark: FakeCluster, tmp_path: Path) -> None:
+    given = options(tmp_path, "spark-1", probe=True)
+    recipe = Path(given.recipe)
+    recipe.write_text(f"{recipe.read_text()}model_revision: v1\n")
+
+    plan = api.plan(given, sctx=spark.sctx)
+
+    (transfer,) = plan.transfers
+    assert (transfer.way, transfer.actions[0].call.params["REVISION"]) == ("download", "v1")
+
+
+def test_hosts_whose_main_branch_is_another_commit_get_that_of_the_head(spark: FakeCluster, tmp_path: Path) -> None:
+    give(spark, "spark-2", "org/m", OTHER)
+
+    plan = api.plan(options(tmp_path, "spark-1", "spark-2", probe=True), sctx=spark.sctx)
+    result = api.run(options(tmp_path, "spark-1", "spark-2"), sctx=spark.sctx)
+
+    assert [(transfer.source, transfer.hosts) for transfer in plan.transfers] == [("spark-1", ("spark-2",))]
+    told = f"model org/m is not the same on all hosts (spark-1 {COMMIT[:12]}, spark-2 {OTHER[:12]}); the others get that of spark-1"
+    assert told in plan.warnings
+    assert all(f"--revision {COMMIT}" in rank.command for rank in plan.ranks)
+    assert result.ready
+    assert spark["spark-2"].models["org/m"].endswith(COMMIT)
+
+
+def test_weights_that_are_shorter_than_those_of_another_host_are_brought_anew(spark: FakeCluster, tmp_path: Path) -> None:
+    spark["spark-1"].weight_bytes, spark["spark-2"].weight_bytes = 10, 1000
+
+    plan = api.plan(options(tmp_path, "spark-1", "spark-2", probe=True), sctx=spark.sctx)
+
+    assert [(transfer.source, transfer.hosts) for transfer in plan.transfers] == [("spark-2", ("spark-1",))]
+    assert "spark-1: some of the weights of org/m are shorter there than on other hosts; they are brought anew" in plan.warnings
+
+
+def test_a_copy_that_turns_out_damaged_is_told_though_another_way_was_found(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 3)
+    put_model(cluster, "spark-1", "spark-2")
+    cluster["spark-3"].refuse("hub_receive", "a file of org/m came damaged: abc", reason="damaged", times=1)
+
+    assert api.run(options(tmp_path, *cluster.hosts, overrides=("tensor_parallel=3",)), sctx=cluster.sctx).ready
+
+    warnings = [event.text for event in cluster.events if isinstance(event, Warn)]
+    told = "spark-1: its copy of model org/m is damaged or cannot be read; it came from elsewhere"
+    assert any(warning.startswith(told) and "sparkrun model-cache repair org/m -H spark-1 --apply" in warning for warning in warnings)
+
+
+def test_what_was_brought_and_is_not_there_after_all_ends_the_launch_at_once(spark: FakeCluster, tmp_path: Path) -> None:
+    spark["spark-2"].on("observe", spark["spark-2"].models.clear)
+
+    with pytest.raises(api.LaunchFailedError) as failed:
+        api.run(options(tmp_path, "spark-1", "spark-2"), sctx=spark.sctx)
+
+    assert str(failed.value) == "it was brought, and is still not there:\n  model org/m on spark-2"
+    assert ran(spark, "spark-2") == ["hub_receive", "hub_keep"]
+
+
+def test_a_host_that_falls_silent_is_told_with_the_reason_of_its_silence(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 2)
+    put_model(cluster, "spark-1")
+
+    def fall_silent() -> None:
+        cluster["spark-2"].reachable = False
+
+    cluster["spark-2"].refuse("hub_receive", "the stream ended early")
+    cluster["spark-2"].on("hub_receive", fall_silent)
+
+    with pytest.raises(api.SparkrunError) as failed:
+        api.run(options(tmp_path, *cluster.hosts), sctx=cluster.sctx)
+
+    silent, _newline, bringing = str(failed.value).partition("\ncannot bring model org/m to\n  spark-2: ")
+    assert (silent.startswith("no answer from\n  spark-2: "), bool(bringing)) == (True, True), failed.value
+
+
+def test_several_things_that_cannot_be_brought_are_told_apart_with_a_line_a_reason(spark: FakeCluster, tmp_path: Path) -> None:
+    for name in spark.hosts:
+        spark[name].models.clear()
+        spark[name].docker.lacks.add(IMAGE)
+        spark[name].refuse("docker_pull", "the registry is away")
+        spark[name].refuse("hub_download", "the hub is away")
+    spark.control.refuse("hub_download", "the hub is away")
+
+    with pytest.raises(api.LaunchFailedError) as failed:
+        api.run(options(tmp_path, "spark-1", "spark-2"), sctx=spark.sctx)
+
+    assert str(failed.value).split("\n") == [
+        f"cannot bring image {IMAGE} to",
+        "  spark-1, spark-2: the registry is away",
+        "cannot bring model org/m to",
+        "  spark-1, spark-2, this machine: the hub is away",
+    ]
+
+
+def test_what_is_offline_and_missing_is_one_line_for_all_hosts_that_lack_it(spark: FakeCluster, tmp_path: Path) -> None:
+    for name in spark.hosts:
+        spark[name].models.clear()
+    given = options(tmp_path, "spark-1", "spark-2", probe=True)
+    recipe = Path(given.recipe)
+    recipe.write_text(f"{recipe.read_text()}model_revision: v1\n")
+    sctx = msgspec.structs.replace(spark.sctx, offline=True)
+
+    with pytest.raises(api.ModelMissingError, match=r"^spark-1, spark-2: model org/m is not there: offline, ") as refused:
+        api.run(given, sctx=sctx)
+
+    assert (refused.value.hint or "").endswith("hf download org/m --revision v1")
+
+
+def test_a_host_whose_docker_ends_while_it_is_prepared_is_not_prepared(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 2)
+    put_model(cluster, *cluster.hosts)
+    docker = cluster["spark-2"].docker
+    docker.lacks.add(IMAGE)
+
+    def end() -> None:
+        if "docker_load" in [call.name for call in cluster["spark-2"].ran]:
+            docker.trouble = "docker_down"
+
+    cluster["spark-2"].on("observe", end)
+
+    with pytest.raises(api.DockerUnavailableError, match="spark-2"):
+        api.stage(options(tmp_path, *cluster.hosts, overrides=("tensor_parallel=1",)), sctx=cluster.sctx)
+
+
+def test_a_draft_model_of_another_commit_becomes_that_of_the_first_rank(spark: FakeCluster, tmp_path: Path) -> None:
+    give(spark, "spark-1", "org/draft", COMMIT)
+    give(spark, "spark-2", "org/draft", OTHER)
+    given = options(tmp_path, "spark-1", "spark-2", overrides=('speculative_config={"method":"eagle3","model":"org/draft"}',), probe=True)
+
+    (transfer,) = api.plan(given, sctx=spark.sctx).transfers
+
+    assert (transfer.what, transfer.source, transfer.hosts) == ("org/draft", "spark-1", ("spark-2",))
+
+
+def test_the_revision_of_a_draft_model_is_heeded_also_where_it_is_listed_besides(spark: FakeCluster, tmp_path: Path) -> None:
+    for name in spark.hosts:
+        give(spark, name, "org/draft", OTHER)
+    draft = f'speculative_config={{"method":"eagle3","model":"org/draft","revision":"{COMMIT}"}}'
+    given = options(tmp_path, "spark-1", "spark-2", overrides=(draft,), probe=True)
+    recipe = Path(given.recipe)
+    recipe.write_text(f"{recipe.read_text()}distribution_config: {{additional_models: [{{name: org/draft, ignore_patterns: '*.md'}}]}}\n")
+
+    (transfer,) = api.plan(given, sctx=spark.sctx).transfers
+
+    assert (transfer.way, transfer.actions[0].call.params["REVISION"]) == ("download", COMMIT)
+    assert transfer.actions[0].call.params["EXCLUDED"] == ("*.md",)
+
+
+def test_images_of_which_only_the_id_differs_are_neither_sent_nor_told(spark: FakeCluster, tmp_path: Path) -> None:
+    spark["spark-2"].docker.renamed.add(IMAGE)
+    renamed = api.plan(options(tmp_path, "spark-1", "spark-2", probe=True), sctx=spark.sctx)
+    spark["spark-2"].docker.altered.add(IMAGE)
+    altered = api.plan(options(tmp_path, "spark-1", "spark-2", probe=True), sctx=spark.sctx)
+
+    told = [[warning for warning in plan.warnings if "is not the same on all hosts" in warning] for plan in (renamed, altered)]
+    assert (renamed.transfers, told[0]) == ((), [])
+    assert ([transfer.hosts for transfer in altered.transfers], len(told[1])) == ([("spark-2",)], 1)
+
+
+def test_a_host_without_a_rank_is_staged_with_the_image_of_the_head_too(tmp_path: Path) -> None:
+    cluster = sparks(tmp_path, 2)
+    put_model(cluster, *cluster.hosts)
+    cluster["spark-2"].docker.altered.add(IMAGE)
+
+    given = options(tmp_path, *cluster.hosts, overrides=("tensor_parallel=1",), probe=True, everywhere=True)
+
+    plan = api.plan_build(given, sctx=cluster.sctx)
+
+    assert not any("placed on" in note for note in plan.notes)
+    assert "Hosts:  spark-1, spark-2\n" in preparation_text(plan)
+    assert [(transfer.kind, transfer.source, transfer.hosts) for transfer in plan.transfers] == [("image", "spark-1", ("spark-2",))]
 
 
 def test_what_is_switched_off_is_not_brought(spark: FakeCluster, tmp_path: Path) -> None:

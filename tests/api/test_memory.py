@@ -239,6 +239,17 @@ def test_a_draft_model_of_the_configuration_is_looked_for(spark: FakeCluster, tm
         api.run(options(tmp_path, text, "spark-1"), sctx=spark.sctx)
 
 
+def test_a_draft_model_on_the_hosts_is_known_by_its_files_there(spark: FakeCluster, tmp_path: Path) -> None:
+    host = spark["spark-1"]
+    host.models["org/draft"] = f"{host.hub}/models--org--draft/snapshots/{'d' * 40}"
+    host.model_config, host.weight_bytes = json.dumps(LLAMA_8B), 10 * GIB
+    text = f"{SMALL}defaults: {{max_model_len: 1024, speculative_config: {{method: eagle3, model: org/draft}}}}\n"
+
+    verdict = plan(spark, options(tmp_path, text, "spark-1", probe=True))
+
+    assert (verdict.fit, verdict.need.weights_gib) == (api.Fit.FITS, pytest.approx(14.90 + 10, abs=0.01))
+
+
 def test_experts_spread_over_more_ranks_are_not_guessed(spark: FakeCluster, tmp_path: Path) -> None:
     text = f"{BIG.replace('tensor_parallel: 2', 'data_parallel: 2')}command: vllm serve {{model}} --enable-expert-parallel\n"
     verdict = plan(spark, options(tmp_path, text))

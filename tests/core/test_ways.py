@@ -9,7 +9,7 @@ import pytest
 
 from sparkrun.containers.images import is_mutable
 from sparkrun.containers.layers import ImageStock, StockedImage
-from sparkrun.core.distribution import facts_after
+from sparkrun.core.distribution import facts_after, record_failures
 from sparkrun.core.fabric import FabricFacts, FabricPort, Interface, InterfaceAddress
 from sparkrun.core.facts import DockerFacts, HostFacts, ImageFacts, ModelFacts
 from sparkrun.core.item_view import REGISTRY, Attempt, Rules
@@ -20,6 +20,7 @@ from sparkrun.core.routes import Link
 from sparkrun.core.sources import HERE, Stocks, addresses_between
 from sparkrun.core.ways import Distribution, plan_distribution
 from sparkrun.models.files import HubFile, HubStock
+from sparkrun.orchestration.distribution import Failure
 
 IMAGE = "ghcr.io/org/engine:1"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -129,6 +130,35 @@ def test_a_mode_says_whether_hosts_hand_on_what_this_machine_sends(mode: str, wa
 
     assert path_of(transfer) == ways
     assert transfer.why.startswith(f"transfer mode {mode}; this machine has it")
+
+
+@pytest.mark.parametrize(
+    ("mode", "holds", "why"),
+    [
+        ("auto", False, "nobody here has it; then handed on to c"),
+        ("auto", True, "a has it, but cannot hand it on; then handed on to c"),
+        ("pull", True, "transfer mode pull"),
+        ("push", True, "transfer mode push; this machine does not have it; then handed on to b, c"),
+    ],
+)
+def test_what_is_fetched_says_who_does_not_have_it(mode: str, holds: bool, why: str) -> None:
+    facts = [host("a", model=holds), host("b"), host("c")]
+    found = stocks({seen.host: seen for seen in facts}, this_machine(model=False), links=mesh("b", "c"))
+
+    transfer = only(bring([need("b", "model"), need("c", "model")], facts, found, mode=mode, head="b"))
+
+    assert (transfer.way, transfer.why) == ("download", why)
+
+
+def test_a_mode_that_is_this_machines_part_needs_its_docker() -> None:
+    facts = [host("a", image=True), host("b")]
+    here = msgspec.structs.replace(this_machine(), docker=DockerFacts(False, False))
+    found = stocks({seen.host: seen for seen in facts}, here, links=mesh("a", "b"))
+
+    transfer = only(bring([need("b")], facts, found, mode="push"))
+
+    assert transfer.source == "a"
+    assert transfer.why.startswith("transfer mode auto in place of push: this machine has no docker; a has it")
 
 
 def test_hosts_that_do_not_reach_each_other_each_get_it_from_this_machine() -> None:
@@ -434,3 +464,34 @@ def test_a_host_whose_blobs_are_all_there_only_lacks_their_names() -> None:
     transfer = only(bring([need("b", "model")], facts, found))
 
     assert (transfer.flows, transfer.hosts, transfer.size_bytes) == ((), ("b",), 0)
+
+
+# --- what has failed ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_of_which_all_bytes_were_there_fails_as_one_from_its_source() -> None:
+    failed: dict[Attempt, str] = {}
+    transfer = Transfer(title="t", kind="model", what="org/m", way="copy", source="a")
+
+    record_failures([Failure(transfer=transfer, host="b", reason="no")], failed)
+
+    assert failed == {Attempt("a", "b", "org/m"): "no"}
+
+
+def test_a_host_that_lacks_it_gives_it_to_none() -> None:
+    facts = [host("a", model=True), host("b", model=True), host("c")]
+    found = stocks({seen.host: seen for seen in facts}, links=mesh("a", "b", "c"))
+
+    transfer = only(bring([need("a", "model"), need("c", "model")], facts, found))
+
+    assert (transfer.source, transfer.hosts) == ("b", ("a", "c"))
+
+
+def test_hosts_of_a_later_round_are_named_in_the_plan() -> None:
+    facts = [host("a", model=True), host("b"), host("c")]
+    links = (*mesh("a", "b"), Link("b", "c", "mgmt", ("ssh", "c")))
+
+    transfer = only(bring([need("b", "model"), need("c", "model")], facts, stocks({seen.host: seen for seen in facts}, links=links)))
+
+    assert (transfer.hosts, transfer.onward) == (("b",), ("c",))
+    assert transfer.why.endswith("; then handed on to c")

@@ -34,11 +34,14 @@ class Repo(NamedTuple):
 
 
 class FakeHub:
-    """``served`` counts the bytes of large files; a large file among ``hangs`` stands still after its first half."""
+    """``served`` counts the bytes of large files; a large file among ``hangs`` stands still after its first half, and one among ``damages``
+    comes with another last byte. ``status`` answers everything, where it is set."""
 
     def __init__(self, address: str, repos: Mapping[str, Repo]) -> None:
         self.repos, self.served, self.asked = repos, 0, list[str]()
         self.hangs: tuple[bytes, ...] = ()
+        self.damages: tuple[bytes, ...] = ()
+        self.status: int | None = None
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -75,6 +78,8 @@ class FakeHub:
     def answer(self, request: BaseHTTPRequestHandler, *, body: bool) -> None:
         path = urlsplit(request.path).path.strip("/")
         self.asked.append(path)
+        if self.status:
+            return _say(request, self.status, {"X-Error-Message": "not now"}, b"{}")
         if path.startswith("cdn/"):
             return self._send_large(request, path.removeprefix("cdn/"), body=body)
         name = next((name for name in self.repos if path.removeprefix("api/models/").startswith(f"{name}/")), None)
@@ -148,6 +153,8 @@ class FakeHub:
             while data in self.hangs and at >= len(data) // 2:
                 time.sleep(0.1)
             chunk = data[at : min(at + CHUNK, end)]
+            if data in self.damages and at + len(chunk) == len(data):
+                chunk = chunk[:-1] + bytes([chunk[-1] ^ 1])
             request.wfile.write(chunk)
             self.served += len(chunk)
 

@@ -187,6 +187,36 @@ def test_a_disk_without_room_for_a_model_is_refused_with_both_numbers(bed: Bed, 
     assert not looks_whole(host)
 
 
+def test_a_folder_of_somebody_else_is_told_before_a_byte_is_sent(bed: Bed, operator: Operator) -> None:
+    bed.load("engines")
+    give_model(operator, 30_000_000)
+    host = bed.hosts[1]
+    blobs = f"{host.hf_home}/hub/{FOLDER}/blobs"
+    host.write(f"{blobs}/x", "theirs")
+    host.inside("chown", "root:root", blobs)
+
+    ended = operator("stage", operator.write("vllm"), "-H", "spark-1,spark-2")
+
+    assert ended.code == 1
+    assert f"spark-2: {blobs} on spark-2 cannot be written\n  hint: there: sudo chown -R {host.user} {host.hf_home}/hub" in ended.err
+    assert host.run(f"test -e {host.hf_home}/hub/.sparkrun-incoming/{FOLDER}").code
+
+
+def test_hosts_with_different_commits_serve_that_of_the_head(bed: Bed, operator: Operator) -> None:
+    bed.load("engines")
+    put_model(bed.hosts)
+    head, other = bed.hosts
+    repo, commit = f"{other.hf_home}/hub/{FOLDER}", "f" * 40
+    assert other.run(f"cd {repo} && mv snapshots/{MODEL_COMMIT} snapshots/{commit} && printf {commit} >refs/main").code == 0
+
+    result = operator.run(operator.write("vllm", defaults={"port": 8000, "tensor_parallel": 2}), bed.hosts)
+
+    assert chat(head)
+    assert other.read(f"{repo}/refs/main") == MODEL_COMMIT
+    assert other.run(f"test -e {repo}/snapshots/{commit}/model.safetensors").code == 0
+    operator.stop(result["cluster_id"], bed.hosts)
+
+
 def test_a_model_that_cannot_be_fetched_is_told_with_the_way_out(bed: Bed, operator: Operator) -> None:
     bed.load("engines", bed.hosts[0])
 
@@ -211,8 +241,8 @@ def test_a_cut_link_is_told_and_the_next_run_goes_on_from_there(bed: Bed, operat
     out, _ = running.communicate(timeout=90)
 
     assert running.returncode == 1
-    assert f"error: cannot bring model {MODEL} to\n" in out
-    assert "spark-2: " in out
+    assert "error: no answer from\n  spark-2: no answer from " in out, "why it is silent, before what that kept from it"
+    assert f"\ncannot bring model {MODEL} to\n  spark-2: " in out
     for host in bed.hosts:
         host.fault("heal")
     assert not looks_whole(two)

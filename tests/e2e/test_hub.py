@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.bed import Bed, Host, Options
 from tests.e2e.conftest import press_ctrl_c, wait_for
 from tests.e2e.hub import FakeHub, Repo
-from tests.e2e.launching import MODEL, Operator, chat, names
+from tests.e2e.launching import MODEL, Operator, chat, names, put_model
 
 SPEC = importlib.util.find_spec("huggingface_hub")
 PACKAGES = str(Path(SPEC.origin).parent.parent) if SPEC and SPEC.origin else "/nowhere"
@@ -107,7 +107,7 @@ def test_a_gate_is_told_with_the_way_through_it_and_a_token_opens_it(bed: Bed, o
 
     for ended in (shut, wrong):
         assert ended.code == 1
-        assert f"the hub does not give {GATED} to spark-1" in ended.err
+        assert f"\n  spark-1: the hub does not give {GATED}: 40" in ended.err
         assert "hint: accept its terms on the hub" in ended.err
     operator.env["HF_TOKEN"] = TOKEN
     result = operator.run(recipe, head)
@@ -120,6 +120,43 @@ def test_a_model_that_does_not_exist_is_told(bed: Bed, operator: Operator, hub: 
 
     assert ended.code == 1
     assert "cannot bring model org/nowhere to\n  spark-1: " in ended.err
+
+
+def test_a_revision_is_fetched_and_served_though_hosts_have_another_one(bed: Bed, operator: Operator, hub: FakeHub) -> None:
+    head = bed.hosts[:1]
+    put_model(head)
+
+    result = operator.run(serve(operator, head, model_revision="v1"), head)
+
+    commit = hub.repos[MODEL].commit("v1")
+    (call,) = head[0].engine_calls(head[0].docker("ps", "--format", "{{.Names}}"))
+    assert call.argv[call.argv.index("--revision") + 1] == commit
+    assert head[0].read(f"{head[0].hf_home}/hub/{FOLDER}/refs/v1") == commit
+    operator.stop(result["cluster_id"], head)
+
+
+def test_what_a_hub_sends_damaged_becomes_no_model(bed: Bed, operator: Operator, hub: FakeHub) -> None:
+    hub.damages = (WEIGHTS,)
+
+    ended = operator("stage", serve(operator, bed.hosts), "-H", names(bed.hosts))
+
+    assert ended.code == 1
+    assert f"this machine: a file of {MODEL} came damaged from the hub: {SHA256}" in ended.err
+    assert all(host.run(f"test -e {host.hf_home}/hub/{FOLDER}").code for host in bed.hosts)
+    hub.damages = ()
+    assert operator("stage", serve(operator, bed.hosts), "-H", names(bed.hosts)).code == 0
+    assert {digest(host) for host in bed.hosts} == {SHA256}
+
+
+@pytest.mark.parametrize(("status", "told"), [(401, "does not give org/m: 401"), (429, "is asked too often: 429"), (500, "fails: 500")])
+def test_a_hub_that_refuses_is_told_in_one_line_for_all(bed: Bed, operator: Operator, hub: FakeHub, status: int, told: str) -> None:
+    hub.status = status
+
+    ended = operator("stage", serve(operator, bed.hosts), "-H", names(bed.hosts))
+
+    (line,) = [line for line in ended.err.splitlines() if told in line]
+    assert (ended.code, line.startswith("  spark-1, spark-2, this machine: ")) == (1, True), ended.err
+    assert "  hint: " in ended.err
 
 
 def test_ctrl_c_in_a_download_leaves_no_process_and_the_next_run_goes_on(bed: Bed, operator: Operator, hub: FakeHub) -> None:
@@ -148,9 +185,9 @@ def test_offline_what_no_host_has_is_one_list_and_nobody_is_asked(bed: Bed, oper
     ended = operator("run", recipe, "-H", names(bed.hosts), "--offline", "--no-follow")
 
     assert ended.code == 1
-    for host in bed.hosts:
-        assert f"\n  {host.name}: image ghcr.io/org/engine:1 is not there: offline, and " in ended.err
-        assert f"\n  {host.name}: model {MODEL} is not there: offline, and " in ended.err
+    hosts = ", ".join(host.name for host in bed.hosts)
+    assert f"\n  {hosts}: image ghcr.io/org/engine:1 is not there: offline, and " in ended.err
+    assert f"\n  {hosts}: model {MODEL} is not there: offline, and " in ended.err
     assert hub.asked == []
 
 

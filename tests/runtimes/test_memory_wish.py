@@ -52,6 +52,21 @@ def test_a_draft_model_is_found_wherever_an_engine_reads_it(config: SparkrunConf
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "runtime: vllm\ndefaults: {speculative_config: {method: eagle3, model: org/draft, revision: v1}}\n",
+        "runtime: sglang\ndefaults: {speculative_draft_model_path: org/draft, speculative_draft_model_revision: v1}\n",
+        "runtime: atlas\ndefaults: {draft_model: org/draft, draft_model_revision: v1}\n",
+        "runtime: sglang\ncommand: sglang serve --speculative-draft-model-path org/draft --speculative-draft-model-revision v1\n",
+    ],
+)
+def test_the_revision_of_a_draft_model_is_read_with_it(config: SparkrunConfig, text: str) -> None:
+    found = wish(config, text).draft
+    assert found
+    assert (found.name, found.revision) == ("org/draft", "v1")
+
+
+@pytest.mark.parametrize(
     ("text", "context"),
     [
         ("runtime: vllm\ndefaults: {max_model_len: 4096}\n", 4096),

@@ -16,6 +16,7 @@ from sparkrun.containers.layers import StockedImage, parse_image_stock
 from sparkrun.core.remote import RemoteResult, ScriptCall
 from sparkrun.core.routes import Link
 from sparkrun.models.files import HubFile, parse_hub_stock
+from sparkrun.orchestration.apply import failure_text
 from sparkrun.orchestration.relay import listen_to, relay_call, relay_results
 from sparkrun.scripts import compose_script
 from tests.scripts_host.scratch_host import Ran, ScratchHost, eventually
@@ -88,7 +89,7 @@ def test_a_model_counts_only_when_all_of_it_has_arrived(host: ScratchHost, hub: 
     for path, blob in PATHS.items():
         assert ((snapshot / path).is_symlink(), (snapshot / path).read_bytes()) == (True, BLOBS[blob])
     assert (hub / "models--org--m/refs/main").read_text() == COMMIT
-    assert names(hub / ".sparkrun-incoming") == ["models--org--m.lock"]
+    assert names(hub / ".sparkrun-incoming") == []
     assert names(snapshot.parent) == [COMMIT]
 
 
@@ -142,7 +143,7 @@ def test_a_damaged_file_is_told_and_does_not_stay(host: ScratchHost, hub: Path, 
     ran = receive(host, hub, {**BLOBS, name: BLOBS[name][:-1] + b"?"})
 
     assert (ran.returncode, ran.answers.text("REASON")) == (16, "damaged")
-    assert (ran.answers.text("MESSAGE") or "").startswith("1 files of org/m came damaged to ")
+    assert (ran.answers.text("MESSAGE") or "").startswith("a file of org/m came damaged: ")
     assert names(hub / ".sparkrun-incoming/models--org--m/blobs") == sorted({*BLOBS} - {name})
     assert keep(host, hub).answers.text("REASON") == "failed"
     assert not looks_whole(host, hub)
@@ -193,6 +194,27 @@ def test_a_file_that_leads_out_of_the_cache_is_refused(host: ScratchHost, hub: P
     assert (ran.returncode, ran.answers.text("REASON")) == (2, "bad_parameter")
 
 
+def test_a_copy_that_is_in_place_leaves_nothing_of_its_way(host: ScratchHost, hub: Path) -> None:
+    receive(host, hub)
+    assert keep(host, hub).returncode == 0
+    assert names(hub / ".sparkrun-incoming") == []
+
+
+@pytest.mark.parametrize("folder", ["blobs", "snapshots", f"snapshots/{COMMIT}"])
+def test_a_folder_that_somebody_else_owns_is_told_before_anything_comes(host: ScratchHost, hub: Path, folder: str) -> None:
+    closed = hub / "models--org--m" / folder
+    if os.getuid() == 0:
+        pytest.skip("root may write everywhere")
+    closed.mkdir(parents=True)
+    closed.chmod(0o500)
+    ran = receive(host, hub)
+    closed.chmod(0o700)
+
+    assert (ran.returncode, ran.answers.text("REASON")) == (14, "cache_not_writable"), ran
+    assert f"{closed} on " in (ran.answers.text("MESSAGE") or "")
+    assert not (hub / ".sparkrun-incoming/models--org--m").exists()
+
+
 def test_a_stock_tells_files_by_what_they_lead_to(host: ScratchHost, hub: Path) -> None:
     receive(host, hub)
     keep(host, hub)
@@ -210,6 +232,18 @@ def test_a_stock_tells_files_by_what_they_lead_to(host: ScratchHost, hub: Path) 
     assert set(stock.files[COMMIT]) == linked | {HubFile("outside.bin", 9, commit=COMMIT), HubFile("plain.txt", 4, commit=COMMIT)}
     assert (stock.refs, stock.blobs, stock.parts) == ({"main": COMMIT}, {name: len(data) for name, data in BLOBS.items()}, {})
     assert stock.free_bytes
+
+
+def test_revisions_with_a_slash_in_their_name_are_told_and_kept(host: ScratchHost, hub: Path) -> None:
+    receive(host, hub)
+    links = tuple(f"{len(BLOBS[blob])}\t{blob}\t{path}" for path, blob in PATHS.items())
+    kept = host.run("hub_keep", HUB=str(hub), REPO="org/m", SNAPSHOT=COMMIT, LINKS=links, REFS=("main", "refs/pr/3", "a/../../b"))
+
+    stock = parse_hub_stock(host.run("hub_stock", HUB=str(hub), REPO="org/m").section("STOCK"))
+
+    assert kept.returncode == 0
+    assert stock.refs == {"main": COMMIT, "refs/pr/3": COMMIT}
+    assert not (hub / "models--org--m" / "b").exists()
 
 
 # --- handed on from host to host ------------------------------------------------------------------------------------------------------
@@ -263,6 +297,17 @@ def test_a_host_can_feed_a_chain_without_taking_anything_itself(host: ScratchHos
 
     assert {name: results(ran, *"abc")[name].returncode for name in "bc"} == {"b": 0, "c": 0}, ran
     assert taken(host) == [hashlib.sha256(bytes(500_000)).hexdigest()] * 2
+
+
+@pytest.mark.usefixtures("python")
+def test_a_source_that_cannot_be_read_is_named_with_what_it_said(host: ScratchHost) -> None:
+    host.program("docker", LOADING.replace("load) exec", "load) [[ $(wc -c) == 500000 ]] || { echo unexpected EOF >&2; exit 1; };:"))
+    feed = "head -c 1000 /dev/zero; echo 'dd: failed to open w: Permission denied' >&2; exit 1"
+
+    ended = results(send(host, chain("a", "b", "c", feed=feed, first_takes=False), b""), *"abc")
+
+    for name in "bc":
+        assert failure_text(ended[name]) == "a could not read it: dd: failed to open w: Permission denied", ended
 
 
 @pytest.mark.usefixtures("python")
@@ -335,6 +380,20 @@ def test_whoever_comes_second_waits_until_the_first_is_gone(host: ScratchHost) -
     first.process.stdin.close()
 
     second.wait_for("HELD=1")
+
+
+def test_a_lock_leaves_no_file_and_one_that_was_removed_locks_nothing(host: ScratchHost) -> None:
+    lock = host.home / "one"
+    first = host.begin("transfer_lock", LOCKS=(str(lock),), LIFELINE="1")
+    first.wait_for("HELD=1")
+    lock.unlink()
+    second = host.begin("transfer_lock", LOCKS=(str(lock),), LIFELINE="1")
+    second.wait_for("HELD=1")
+
+    assert second.process.stdin is not None
+    second.process.stdin.close()
+
+    assert (second.result().returncode, lock.exists()) == (0, False)
 
 
 def test_other_things_are_brought_at_the_same_time(host: ScratchHost) -> None:
@@ -430,7 +489,7 @@ def test_a_host_without_hf_fetches_through_the_image(host: ScratchHost, hub: Pat
     ("says", "reason", "told"),
     [
         ("OSError: [Errno 28] No space left on device", "disk_full", "is full: OSError: [Errno 28] No space left on device"),
-        ("403 Client Error: access to org/m is restricted", "denied", "the hub does not give org/m to"),
+        ("403 Client Error: access to org/m is restricted", "denied", "the hub does not give org/m: 403 access to org/m is restricted"),
         ("ConnectionError: Name or service not known", "failed", "ConnectionError: Name or service not known"),
     ],
 )
@@ -442,6 +501,78 @@ def test_a_failed_download_says_why_and_leaves_no_model(host: ScratchHost, hub: 
     assert (ran.answers.text("REASON"), told in (ran.answers.text("MESSAGE") or "")) == (reason, True), ran
     assert not looks_whole(host, hub)
     assert (hub / ".sparkrun-incoming/models--org--m/blobs/w").exists(), "the next attempt goes on from there"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "told"),
+    [
+        (
+            "401 GatedRepoError: Access to model org/m is restricted",
+            "denied",
+            "does not give org/m: 401 Access to model org/m is restricted",
+        ),
+        ("401 RepositoryNotFoundError: 401 Client Error.", "not_there", "has no org/m, or does not show it to this user (HTTP 401)"),
+        ("404 RevisionNotFoundError: 404 Client Error.", "not_there", "the hub (https://huggingface.co) has no revision v9 of org/m"),
+        ("429 HfHubHTTPError: slow down", "hub_fails", "is asked too often: 429 slow down"),
+        ("503 HfHubHTTPError: maintenance", "hub_fails", "fails: 503 maintenance"),
+        ("0 ConnectError: [Errno 111] Connection refused", "hub_fails", "does not answer as it should: ConnectError: [Errno 111]"),
+        ("0 OSError: [Errno 28] No space left on device", "disk_full", "is full: OSError: [Errno 28] No space left on device"),
+    ],
+)
+def test_what_the_hub_answers_is_told_in_one_line(host: ScratchHost, hub: Path, answer: str, reason: str, told: str) -> None:
+    program = host.program("asking", f"echo 'more words' >&2; echo 'HUB={answer}' >&2; exit 1")
+
+    ran = download(host, hub, PYTHON=str(program), REVISION="v9")
+
+    assert (ran.answers.text("REASON"), told in (ran.answers.text("MESSAGE") or "")) == (reason, True), ran
+    assert ran.answers.text("HINT")
+    assert names(hub / ".sparkrun-incoming") == []
+
+
+def test_a_file_that_the_hub_sends_damaged_does_not_become_a_model(host: ScratchHost, hub: Path) -> None:
+    good, small = hashlib.sha256(b"w\n").hexdigest(), hashlib.sha1(b"blob 2\0w\n").hexdigest()
+    host.program("hf", HF + 'cd "$repo/blobs"; for name in $BLOBS; do echo w >"$name"; done')
+
+    host.env["BLOBS"] = f"{good} {small}"
+    whole = download(host, hub)
+    host.env["BLOBS"] = f"{good} {'a' * 64}"
+    damaged = download(host, hub)
+
+    assert (whole.returncode, damaged.returncode, damaged.answers.text("REASON")) == (0, 16, "damaged"), damaged
+    assert f"came damaged from the hub: {'a' * 64}" in (damaged.answers.text("MESSAGE") or "")
+    assert sorted(names(hub / ".sparkrun-incoming/models--org--m/blobs")) == sorted(["w", good]), "what is whole waits for the next attempt"
+
+
+def test_an_image_without_the_hubs_client_is_told(host: ScratchHost, hub: Path) -> None:
+    host.program("docker", "echo \"ModuleNotFoundError: No module named 'huggingface_hub'\" >&2; exit 1")
+
+    ran = download(host, hub, IMAGE="img:1")
+
+    assert (ran.returncode, ran.answers.text("REASON")) == (3, "no_program")
+    assert "nor img:1 has huggingface_hub to fetch org/m with" in (ran.answers.text("MESSAGE") or "")
+
+
+def test_a_host_without_flock_gets_its_model_all_the_same(host: ScratchHost, hub: Path) -> None:
+    (host.tools / "flock").unlink()
+    host.program("hf", HF)
+
+    fetched = download(host, hub)
+    receive(host, hub)
+    kept = keep(host, hub)
+
+    assert (fetched.returncode, kept.returncode) == (0, 0), (fetched, kept)
+    assert looks_whole(host, hub)
+
+
+def test_a_model_that_is_in_place_leaves_nothing_of_its_way(host: ScratchHost, hub: Path) -> None:
+    host.program("hf", HF + 'mkdir -p "$HF_HUB_CACHE/.locks/models--org--m"; echo >"$HF_HUB_CACHE/.locks/models--org--m/w.lock"')
+    (hub / ".sparkrun-incoming/models--org--m/blobs").mkdir(parents=True)
+    (hub / ".sparkrun-incoming/models--org--m/blobs/w.part").write_text("of a copy that broke off")
+
+    assert download(host, hub).returncode == 0
+
+    assert names(hub / ".sparkrun-incoming") == []
+    assert names(hub / "models--org--m/blobs") == ["w"]
 
 
 def test_a_download_in_which_nothing_moves_is_given_up(host: ScratchHost, hub: Path) -> None:
@@ -484,6 +615,68 @@ case $1 in
   image) echo sha256:abc ;;
 esac
 """
+
+
+def standstill(host: ScratchHost) -> dict[str, str]:
+    """Parameters for a host on which nothing moves but what a test moves."""
+    counter = host.home / "sys/class/net/eth0/statistics/rx_bytes"
+    counter.parent.mkdir(parents=True)
+    counter.write_text("5000000\n")
+    (host.home / "diskstats").write_text("8 0 sda 1 2 3 4 5 6 700 8\n")
+    return {"SYSFS": str(host.home / "sys"), "DISKSTATS": str(host.home / "diskstats")}
+
+
+def test_an_image_of_which_nothing_moves_any_more_is_given_up(host: ScratchHost) -> None:
+    host.program("docker", "[[ $1 == pull ]] || exit 1; echo 'a: Pulling fs layer'; exec sleep 600")
+
+    ran = host.run("docker_pull", IMAGE="ghcr.io/x:1", IDLE_S="2", **standstill(host))
+
+    assert (ran.returncode, ran.answers.text("REASON")) == (24, "stalled")
+    assert "nothing of ghcr.io/x:1 has come to " in (ran.answers.text("MESSAGE") or "")
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        "echo $((n * 2000000 + 5000000)) >$HOME/sys/class/net/eth0/statistics/rx_bytes",
+        "echo 8 0 sda 1 2 3 4 5 6 $((n * 5000)) >$HOME/diskstats",
+    ],
+)
+def test_an_image_whose_layer_still_comes_or_is_unpacked_is_waited_for(host: ScratchHost, moves: str) -> None:
+    pulls = f"echo 'a: Pulling fs layer'; for n in {{1..40}}; do {moves}; sleep 0.1; done; echo 'Status: Downloaded'"
+    host.program("docker", f"case $1 in pull) {pulls} ;; image) echo sha256:abc ;; esac")
+
+    assert host.run("docker_pull", IMAGE="ghcr.io/x:1", IDLE_S="3", **standstill(host)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("says", "hint"),
+    [
+        ("Get http://r/v2/: context deadline exceeded (Client.Timeout exceeded while awaiting headers)", "this machine's docker"),
+        ("Head http://r/v2/x/manifests/1: no basic auth credentials", "docker login"),
+        ("invalid reference format: repository name must be lowercase", "correct the image's name"),
+    ],
+)
+def test_what_docker_says_of_a_registry_is_told_with_a_way_out(host: ScratchHost, says: str, hint: str) -> None:
+    host.program("docker", f"[[ $1 == pull ]] || exit 1; echo '1: Pulling from x'; echo '{says}' >&2; exit 1")
+
+    ran = host.run("docker_pull", IMAGE="r/x:1")
+
+    assert (ran.answers.text("MESSAGE"), hint in (ran.answers.text("HINT") or "")) == (says, True)
+
+
+def test_a_registry_that_has_begun_to_send_a_large_layer_is_not_silent(host: ScratchHost) -> None:
+    pulls = "echo '1: Pulling from x'; echo 'a: Pulling fs layer'; sleep 2.5; echo 'Status: Downloaded'"
+    host.program("docker", f"case $1 in pull) {pulls} ;; image) echo sha256:abc ;; esac")
+
+    assert host.run("docker_pull", IMAGE="ghcr.io/x:1", PATIENCE_S="1", **standstill(host)).returncode == 0
+
+
+def test_a_daemon_that_is_down_is_told_as_that_by_every_look(host: ScratchHost) -> None:
+    said = 'template: :1:2: executing "" at <.DockerRootDir>: reflect: indirection through nil pointer to embedded struct field Info'
+    host.program("docker", f"echo '{said}' >&2; exit 1")
+
+    assert [host.run(script).answers.text("REASON") for script in ("docker_stock", "image_cache")] == ["docker_down"] * 2
 
 
 def test_an_image_is_fetched_layer_by_layer(host: ScratchHost) -> None:

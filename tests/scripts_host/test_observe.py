@@ -510,6 +510,35 @@ def test_a_repository_that_holds_only_gguf_files_needs_no_gguf_in_its_name(host:
     assert model(host, "org/m")["MODEL_PATH"] == str(folder / "m.Q4_K_M.gguf")
 
 
+@pytest.mark.parametrize(("revision", "commit"), [("v1", "def"), ("refs/pr/3", "def"), ("def", "def"), ("main", "abc"), ("", "abc")])
+def test_a_revision_is_a_branch_a_tag_or_a_commit(host: ScratchHost, revision: str, commit: str) -> None:
+    repo = HubRepo(host, "org/m")
+    folders = {name: repo.snapshot(name, "m.safetensors", main=name == "abc") for name in ("abc", "def")}
+    for name in ("v1", "refs/pr/3"):
+        _write(repo.folder / "refs" / name, "def")
+    assert model(host, "org/m", REVISION=revision)["MODEL_PATH"] == str(folders[commit])
+
+
+@pytest.mark.parametrize("revision", ["v2", "../snapshots/abc", ".", "abc/..", "abc/sub"])
+def test_another_revision_does_not_stand_in_for_the_wanted_one(host: ScratchHost, revision: str) -> None:
+    repo = HubRepo(host, "org/m")
+    repo.snapshot("abc", "m.safetensors", "sub/m.safetensors")
+    assert model(host, "org/m", REVISION=revision) == {
+        "MODEL_KIND": "hub",
+        "MODEL_REASON": f"the hub cache has no revision {revision} of it ({repo.folder})",
+    }
+
+
+def test_each_further_model_has_a_revision_of_its_own(host: ScratchHost) -> None:
+    for name in ("org/m", "org/draft"):
+        repo = HubRepo(host, name)
+        repo.snapshot("abc", "m.safetensors")
+        repo.snapshot("def", "m.safetensors", main=False)
+    ran = host.run("observe", MODEL="org/m", FURTHER=("org/draft\tdef", "org/m\t", "org/m\tv9"))
+    told = [(section.text("MODEL"), (section.text("MODEL_PATH") or "")[-3:]) for section in ran.answers.sections("FURTHER")]
+    assert told == [("org/draft", "def"), ("org/m", "abc"), ("org/m", "")]
+
+
 def test_a_whole_snapshot_is_told_by_its_folder(host: ScratchHost) -> None:
     files = [f"model-0000{part}-of-00002.safetensors" for part in (1, 2)]
     folder = HubRepo(host, "org/m").snapshot("abc", "config.json", *files)

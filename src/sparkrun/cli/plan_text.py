@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sparkrun.cli.memory_text import memory_lines
-from sparkrun.core.plan import mask
+from sparkrun.core.plan import gaps_together, mask
 from sparkrun.orchestration.docker import docker_text
 
 if TYPE_CHECKING:
@@ -27,14 +27,19 @@ def plan_text(plan: LaunchPlan) -> str:
 
 def preparation_text(plan: LaunchPlan) -> str:
     """What is done before a launch, and nothing of the launch itself."""
-    lines = [f"Recipe: {plan.recipe_ref}", f"Image:  {plan.image}", f"Hosts:  {', '.join(plan.hosts)}"]
+    hosts = ", ".join((*plan.hosts, *plan.staged_hosts))
+    lines = [f"Recipe: {plan.recipe_ref}", f"Image:  {plan.image}", f"Hosts:  {hosts}"]
     lines += [f"Note: {note}" for note in plan.notes]
     lines += [f"warning: {warning}" for warning in plan.warnings]
-    lines += [f"warning: {gap.text} ({gap.hint})" for gap in plan.gaps]
+    lines += list(_gap_lines(plan))
     idle = "Nothing is known to be missing: nobody looked." if plan.assumed_hosts else "Nothing is to be done."
-    lines += list(_preparing_lines(plan)) or [idle]
+    lines += list(_preparing_lines(plan)) or ([] if plan.gaps else [idle])
     text: str = mask("\n".join(lines), plan.secret_values)
     return text
+
+
+def _gap_lines(plan: LaunchPlan) -> Iterator[str]:
+    return (f"warning: {gap.text} ({gap.hint})" for gap in gaps_together(plan.gaps))
 
 
 def result_text(result: RunResult, *, timings: bool = True) -> str:
@@ -60,8 +65,7 @@ def _plan_lines(plan: LaunchPlan) -> Iterator[str]:
         yield f"Note: {note}"
     for warning in plan.warnings:
         yield f"warning: {warning}"
-    for gap in plan.gaps:
-        yield f"warning: {gap.text} ({gap.hint})"
+    yield from _gap_lines(plan)
     yield from _preparing_lines(plan)
     for number, stage in enumerate(plan.stages, start=1):
         yield f"Step {number}/{len(plan.stages)}: {stage.title}"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar, cast, get_args
 
 import msgspec
 
+from sparkrun.containers.layers import ImageStock, StockedImage
 from sparkrun.core.builds import facts_after_builds
 from sparkrun.core.context import SparkrunContext
 from sparkrun.core.errors import HostUnreachableError, LaunchFailedError, SparkrunError
 from sparkrun.core.events import Warn
 from sparkrun.core.facts import HostFacts, ModelFacts
 from sparkrun.core.item_view import REGISTRY, Attempt, Rules
-from sparkrun.core.needs import find_needs
+from sparkrun.core.needs import find_needs, lacking_hosts
 from sparkrun.core.plan import LaunchPlan, Transfer
 from sparkrun.core.planner import make_plan
 from sparkrun.core.request import Request
@@ -23,6 +24,7 @@ from sparkrun.core.ways import Distribution, plan_distribution
 from sparkrun.models.files import Selection
 from sparkrun.orchestration.distribution import Failure, distribute
 from sparkrun.orchestration.transfer_locks import holding_transfers
+from sparkrun.runtimes.model_files import snapshot_revision
 
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 STREAMS_PER_HOST = 2
@@ -39,21 +41,26 @@ def plan_launch(request: Request, facts: Mapping[str, HostFacts], sctx: Sparkrun
     plan = _planned(request, facts, sctx)
     needs = find_needs(plan, request, facts_after_builds(plan, facts))
     if not needs:
-        return plan
+        return _warned(plan, _unequal(plan, facts, Stocks()))
     interface = request.cluster.transfer_interface if request.cluster else "auto"
     stocks = look_at_sources(needs, facts, interface, sctx)
     rules = rules_of(request, plan, sctx, failed or {})
     found = plan_distribution(needs, facts, stocks, rules)
-    after = facts_after(found.transfers, facts, stocks)
+    unequal, after = tuple(_unequal(plan, facts, stocks)), facts_after(found.transfers, facts, stocks)
     if after is not facts:
         plan = _planned(request, after, sctx)
+    plan = _warned(plan, unequal)
     secrets = {*plan.secret_values, *filter(None, [rules.token])}
     return msgspec.structs.replace(plan, transfers=found.transfers, gaps=(*plan.gaps, *found.gaps), secret_values=tuple(sorted(secrets)))
 
 
 def _planned(request: Request, facts: Mapping[str, HostFacts], sctx: SparkrunContext) -> LaunchPlan:
     plan = make_plan(request, facts, sctx)
-    return msgspec.structs.replace(plan, notes=(*plan.notes, *_notes(plan)), warnings=(*plan.warnings, *_unequal(plan, facts)))
+    return msgspec.structs.replace(plan, notes=(*plan.notes, *_notes(plan)))
+
+
+def _warned(plan: LaunchPlan, warnings: Iterable[str]) -> LaunchPlan:
+    return msgspec.structs.replace(plan, warnings=(*plan.warnings, *warnings))
 
 
 def rules_of(request: Request, plan: LaunchPlan, sctx: SparkrunContext, failed: Failed) -> Rules:
@@ -121,9 +128,10 @@ def bring_in_rounds(first: T, looking: Looking[T], sctx: SparkrunContext) -> T:
     """
     seen, failed = first, dict[Attempt, str]()
     failures: list[Failure] = []
+    transfers, before = looking.missing(first).transfers, None
     for _round in range(MOST_ROUNDS):
-        transfers = looking.missing(seen).transfers
-        if not transfers:
+        # What is missing still, though it was brought without a failure, is so the next time as well.
+        if not transfers or transfers == before:
             break
         looking.let_go()
         with holding_transfers(transfers, sctx.runner, sctx.emit) as others_brought:
@@ -138,13 +146,14 @@ def bring_in_rounds(first: T, looking: Looking[T], sctx: SparkrunContext) -> T:
         try:
             seen = looking.again(failed)
         except HostUnreachableError as error:
-            raise (distribution_error(failures) if failures else error) from error
+            raise (_silent_error(error, failures) if failures else error) from error
+        before, transfers = (None if others_brought else transfers), looking.missing(seen).transfers
     _judge(failures, looking.missing(seen), sctx)
     return seen
 
 
 def _judge(failures: Sequence[Failure], left: LaunchPlan | Distribution, sctx: SparkrunContext) -> None:
-    """Raise what failed of that which is still missing, or has come again and again; what failed of anything else is told."""
+    """Raise what failed of that which is still missing, or has come in vain; what failed of anything else is told."""
     missing = {gap.what for gap in left.gaps} | {transfer.what for transfer in left.transfers}
     if fatal := [failure for failure in failures if failure.transfer.what in missing]:
         raise distribution_error(fatal)
@@ -156,6 +165,15 @@ def _judge(failures: Sequence[Failure], left: LaunchPlan | Distribution, sctx: S
         elif failure.transfer.optional:
             what = f"{failure.transfer.kind} {failure.transfer.what}"
             sctx.emit(Warn(f"{failure.host or 'this machine'}: {what} did not arrive: {failure.reason}"))
+    for text in dict.fromkeys(_source_text(failure) for failure in failures if failure.bad_source):
+        sctx.emit(Warn(text))
+
+
+def _source_text(failure: Failure) -> str:
+    machine, transfer = failure.transfer.source, failure.transfer
+    told = f"{machine or 'this machine'}: its copy of {transfer.kind} {transfer.what} is damaged or cannot be read; it came from elsewhere"
+    command = f"sparkrun model-cache repair {transfer.what.partition(':')[0]}{f' -H {machine}' if machine else ''} --apply"
+    return f"{told} (see: {command})" if transfer.kind == "model" else told
 
 
 def record_failures(failures: Sequence[Failure], failed: dict[Attempt, str]) -> None:
@@ -166,26 +184,41 @@ def record_failures(failures: Sequence[Failure], failed: dict[Attempt, str]) -> 
             failed[Attempt(failure.link, failure.host)] = failure.reason
         elif failure.parts_refused:
             failed[Attempt(transfer.source, "", transfer.what)] = failure.reason
-        elif not transfer.flows:
+        elif transfer.way in ("pull", "download"):
             failed[Attempt(REGISTRY, failure.host, transfer.what)] = failure.reason
         else:
             failed[Attempt(transfer.source, failure.host, transfer.what)] = failure.reason
 
 
 def distribution_error(failures: Sequence[Failure]) -> SparkrunError:
-    """What could not be brought where, one error with a line a host. A host that was silent is never the most telling one."""
+    """What could not be brought where: a line for each reason. Of a host that was silent another failure says more, where there is one."""
     told = sorted(failures, key=lambda failure: failure.unreachable)
-    first = told[0]
-    lines = "".join(f"\n  {failure.host or 'this machine'}: {failure.reason}" for failure in told)
-    kind = HostUnreachableError if all(failure.unreachable for failure in told) else LaunchFailedError
-    return kind(f"cannot bring {first.transfer.kind} {first.transfer.what} to{lines}", hint=first.hint or _way_out(first.transfer))
+    items = dict.fromkeys((failure.transfer.kind, failure.transfer.what) for failure in told)
+    of_item = {item: [failure for failure in told if (failure.transfer.kind, failure.transfer.what) == item] for item in items}
+    text = "\n".join(f"cannot bring {kind} {what} to{_reasons(found)}" for (kind, what), found in of_item.items())
+    hints = dict.fromkeys(found[0].hint or _way_out(found[0].transfer) for found in of_item.values())
+    error = HostUnreachableError if all(failure.unreachable for failure in told) else LaunchFailedError
+    return error(text, hint="\n  ".join(hints))
+
+
+def _silent_error(error: HostUnreachableError, failures: Sequence[Failure]) -> SparkrunError:
+    """What could not be brought, with why hosts are silent now: that says more than how their stream ended."""
+    told = distribution_error(failures)
+    return type(told)(f"{error.message}\n{told.message}", hint=error.hint)
+
+
+def _reasons(failures: Sequence[Failure]) -> str:
+    hosts: dict[str, dict[str, None]] = {}
+    for failure in failures:
+        hosts.setdefault(failure.reason, {})[failure.host or "this machine"] = None
+    return "".join(f"\n  {', '.join(names)}: {reason}" for reason, names in hosts.items())
 
 
 def _in_vain(transfers: Sequence[Transfer]) -> LaunchFailedError:
-    """What was brought as often as anything is tried, without a word of failure, and is missing all the same."""
+    """What was brought without a word of failure, and is missing all the same."""
     lines = "".join(f"\n  {transfer.kind} {transfer.what} on {', '.join(transfer.hosts)}" for transfer in transfers)
     hint = "something there takes it away again, or calls it otherwise: look with sparkrun image-cache list, sparkrun model-cache list"
-    return LaunchFailedError(f"brought {MOST_ROUNDS} times and still not there:{lines}", hint=hint)
+    return LaunchFailedError(f"it was brought, and is still not there:{lines}", hint=hint)
 
 
 def _way_out(transfer: Transfer) -> str:
@@ -199,17 +232,44 @@ def _moved(model: ModelFacts, old: str, new: str) -> ModelFacts:
     return msgspec.structs.replace(model, path=f"{new}{(model.path or '').removeprefix(old)}", mmproj=mmproj)
 
 
-def _unequal(plan: LaunchPlan, facts: Mapping[str, HostFacts]) -> Iterator[str]:
-    """Ranks that would run different images of one name."""
+def _unequal(plan: LaunchPlan, facts: Mapping[str, HostFacts], stocks: Stocks) -> Iterator[str]:
+    """What hosts have under one name that is not the same."""
+    yield from _unequal_models(plan, facts)
+    yield from _unequal_images(plan, facts, stocks)
+
+
+def _unequal_images(plan: LaunchPlan, facts: Mapping[str, HostFacts], stocks: Stocks) -> Iterator[str]:
+    """Ranks that would run different images of one name; those with the same layers are not different."""
     ids: dict[str, dict[str, str]] = {}
     for rank in plan.ranks:
         image = facts[rank.host].docker.images.get(rank.image or "")
         if image:
             ids.setdefault(rank.image or "", {})[rank.host] = image.id
     for name, by_host in ids.items():
-        if len(set(by_host.values())) > 1:
-            told = ", ".join(f"{host} {found.removeprefix('sha256:')[:12]}" for host, found in by_host.items())
+        found = {host: stocks.images.get(host, ImageStock()).images.get(name) for host in by_host}
+        first = next(iter(by_host))
+        if any(by_host[host] != by_host[first] and not _is_same(found[first], found[host]) for host in by_host):
+            told = ", ".join(f"{host} {named.removeprefix('sha256:')[:12]}" for host, named in by_host.items())
             yield f"image {name} is not the same on all hosts ({told}); the others get that of {plan.head.host} where they can be reached"
+
+
+def _is_same(one: StockedImage | None, other: StockedImage | None) -> bool:
+    return one is not None and other is not None and one.is_same(other)
+
+
+def _unequal_models(plan: LaunchPlan, facts: Mapping[str, HostFacts]) -> Iterator[str]:
+    """Hosts whose branch or tag of the model stands for another commit."""
+    hosts = (*(rank.host for rank in plan.ranks if rank.needs_model), *plan.staged_hosts)
+    models = {host: facts[host].model for host in hosts if snapshot_revision(facts[host].model.path)}
+    commits = {host: snapshot_revision(model.path) or "" for host, model in models.items()}
+    if plan.head.host not in commits:
+        return
+    if len(set(commits.values())) > 1:
+        told = ", ".join(f"{host} {commit[:12]}" for host, commit in commits.items())
+        yield f"model {plan.model} is not the same on all hosts ({told}); the others get that of {plan.head.host}"
+    for host in lacking_hosts(models, facts[plan.head.host].model):
+        if commits[host] == commits[plan.head.host]:
+            yield f"{host}: some of the weights of {plan.model} are shorter there than on other hosts; they are brought anew"
 
 
 def _notes(plan: LaunchPlan) -> Iterator[str]:

@@ -124,7 +124,7 @@ def _env(decided: Decided, rank: RankPlan) -> Mapping[str, str]:
         "SPARKRUN_RECIPE_NAME": request.recipe.name,
         "SPARKRUN_RUNTIME": request.runtime.plugin_name,
         "SPARKRUN_MODEL": request.recipe.model,
-        "SPARKRUN_MODEL_REVISION": request.recipe.model_revision or "",
+        "SPARKRUN_MODEL_REVISION": request.recipe.revision,
         "SPARKRUN_MODEL_PATH": decided.context(decided.contexts[rank.rank]).facts.model.path or "",
         "SPARKRUN_NUM_NODES": str(len(decided.contexts)),
         "SPARKRUN_NODE_RANK": str(rank.rank),

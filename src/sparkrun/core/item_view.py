@@ -15,6 +15,7 @@ from sparkrun.core.facts import HostFacts
 from sparkrun.core.needs import Item
 from sparkrun.core.sources import HERE, Stocks
 from sparkrun.models.files import HubFile, HubStock, Selection, wanted_files
+from sparkrun.runtimes.model_files import snapshot_revision
 
 REGISTRY = "registry"
 """A registry of images or a hub of models, as a source."""
@@ -58,6 +59,13 @@ class ItemView:
         self.holders = tuple(host for host in head_first(facts, rules.head) if self.has(host))
         self.links = tuple(link for link in stocks.links if Attempt(link.source, link.target) not in rules.failed)
 
+    @property
+    def mode(self) -> TransferMode:
+        """The mode that was asked for; ``auto`` where that is this machine's part and it cannot have the item, or is one of the hosts."""
+        here = self.stocks.here
+        able = here is not None and (self.item.kind == "model" or here.docker.usable)
+        return "auto" if self.rules.mode in ("local", "push") and not able else self.rules.mode
+
     def facts_of(self, machine: str) -> HostFacts | None:
         return self.stocks.here if machine == HERE else self.facts.get(machine)
 
@@ -69,7 +77,7 @@ class ItemView:
         if self.item.kind == "image":
             return self.image(machine) is not None
         found = seen.further.get(self.item.what, seen.model)
-        return found.path is not None and bool(self.files(machine))
+        return found.path is not None and snapshot_revision(found.path) in (None, self.commit(machine)) and bool(self.files(machine))
 
     def image(self, machine: str) -> StockedImage | None:
         return self.image_stock(machine).images.get(self.item.what)

@@ -27,7 +27,7 @@ from sparkrun.core.jobs import Job, ensure_cache_writable, job_of, remove_job, w
 from sparkrun.core.memory_check import known_model
 from sparkrun.core.observation import assume_request, observe_request, question_for
 from sparkrun.core.plan import LaunchPlan, RankPlan, Stage
-from sparkrun.core.planner import check_launchable, check_preparable, refuse_gaps
+from sparkrun.core.planner import check_hosts, check_launchable, check_preparable, refuse_gaps
 from sparkrun.core.preparing import build_images, plan_whole
 from sparkrun.core.request import NO_BUILDER, Request, refuse_findings, resolve_request, tell_findings
 from sparkrun.core.run_options import RunOptions
@@ -112,8 +112,8 @@ def _plan_idle(request: Request, sctx: SparkrunContext, failed: Failed | None = 
     """The launch as if nothing ran on the hosts, checked as far as that does not matter."""
     facts = _idle(observe_request(request, sctx))
     plan = plan_whole(request, facts, sctx, failed)
-    if failed is None:
-        check_preparable(plan, request, facts)
+    check = check_preparable if failed is None else check_hosts
+    check(plan, request, facts)
     return plan
 
 

@@ -28,10 +28,10 @@ from sparkrun.core.placement import Placement, Slot
 from sparkrun.core.request import Request
 from sparkrun.models.vram.details import ModelDetails, details_of_config, details_of_gguf
 from sparkrun.models.vram.estimate import DraftModel, MemoryEstimate, MemoryWish, estimate_memory
-from sparkrun.models.vram.find import ModelQuestion, find_model
+from sparkrun.models.vram.find import ModelAnswer, ModelQuestion, find_model
 from sparkrun.models.vram.weights import GIB
 from sparkrun.platforms import resolve_platform
-from sparkrun.runtimes.memory_wish import memory_share, memory_wish
+from sparkrun.runtimes.memory_wish import draft_of, memory_share, memory_wish
 
 
 class MemoryCase(msgspec.Struct, frozen=True):
@@ -50,11 +50,12 @@ def known_model(request: Request, facts: Mapping[str, HostFacts], sctx: Sparkrun
         return request
     question = ModelQuestion(
         model=request.model,
-        revision=request.recipe.model_revision,
+        revision=request.recipe.revision or None,
         wish=memory_wish(request.runtime, request.recipe, request.configuration()),
         config=sctx.config,
         make_hub=sctx.make_hub if ask_hub and not sctx.offline else None,
         known=_of_hosts(facts),
+        known_draft=_draft_of_hosts(draft_of(request.runtime, request.recipe, request.configuration()), facts),
         own_files=False,
     )
     return msgspec.structs.replace(request, model_answer=find_model(question))
@@ -64,15 +65,16 @@ def estimate_launch(case: MemoryCase, ranks: int) -> MemoryEstimate:
     """What the model takes, by the recipe, by what the hosts say of its files, and by what else is known of it."""
     request = case.request
     wish = memory_wish(request.runtime, request.recipe, case.config, command=case.command, ranks=ranks)
-    if not request.options.auto_detect or request.model_answer is None:
-        known = _of_hosts(case.facts) if request.options.auto_detect else ModelDetails()
-        return estimate_memory(wish, known)
-    return estimate_memory(with_draft(wish, request.model_answer.draft), _of_hosts(case.facts).completed_by(request.model_answer.details))
+    if not request.options.auto_detect:
+        return estimate_memory(wish, ModelDetails())
+    answer = request.model_answer or ModelAnswer()
+    draft = _draft_of_hosts(wish.draft, case.facts).completed_by(answer.draft)
+    return estimate_memory(with_draft(wish, draft), _of_hosts(case.facts).completed_by(answer.details))
 
 
 def with_draft(wish: MemoryWish, details: ModelDetails) -> MemoryWish:
     """The wish with what was found out about its draft model."""
-    return msgspec.structs.replace(wish, draft=DraftModel(wish.draft.name, details)) if wish.draft else wish
+    return msgspec.structs.replace(wish, draft=msgspec.structs.replace(wish.draft, details=details)) if wish.draft else wish
 
 
 def caps_of(case: MemoryCase) -> MemoryCaps:
@@ -200,7 +202,16 @@ def _rank_need(case: MemoryCase, host: str, estimate: MemoryEstimate) -> tuple[f
 
 def _of_hosts(facts: Mapping[str, HostFacts]) -> ModelDetails:
     """What the first host that has the model tells of its files."""
-    found = (_of_files(seen.model, host) for host, seen in facts.items() if seen.model.path)
+    return _first_of({host: seen.model for host, seen in facts.items()})
+
+
+def _draft_of_hosts(draft: DraftModel | None, facts: Mapping[str, HostFacts]) -> ModelDetails:
+    """The same of the model that drafts for it."""
+    return _first_of({host: seen.further[draft.name] for host, seen in facts.items() if draft and draft.name in seen.further})
+
+
+def _first_of(models: Mapping[str, ModelFacts]) -> ModelDetails:
+    found = (_of_files(model, host) for host, model in models.items() if model.path)
     return next((details for details in found if details.sizes_known or details.shape_known), ModelDetails())
 
 

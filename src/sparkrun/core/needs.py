@@ -8,12 +8,13 @@ from typing import Literal
 import msgspec
 
 from sparkrun.containers.images import is_mutable
-from sparkrun.core.facts import HostFacts
-from sparkrun.core.further_models import further_models
+from sparkrun.core.facts import HostFacts, ModelFacts
+from sparkrun.core.further_models import WantedModel, further_models, own_model
 from sparkrun.core.model_source import ModelSource
 from sparkrun.core.plan import LaunchPlan
 from sparkrun.core.planner import needs_files
 from sparkrun.core.request import Request
+from sparkrun.runtimes.model_files import snapshot_revision
 
 Kind = Literal["image", "model"]
 
@@ -48,11 +49,6 @@ def find_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts
     )
 
 
-def model_item(request: Request) -> Item:
-    """The model of a request."""
-    return Item("model", request.model.text, request.model, request.recipe.model_revision or "")
-
-
 def _image_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> Iterator[Need]:
     if not is_enabled(request, "containers"):
         return
@@ -61,27 +57,29 @@ def _image_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFac
     pulled = (head.host, plan.head.image) in request.built
     if head_id and plan.head.image and is_mutable(plan.head.image) and not pulled:
         yield Need(host=head.host, item=Item("image", plan.head.image), required=False, refresh=True)
-    for rank in plan.ranks:
-        seen = facts[rank.host]
-        if not rank.image or seen.assumed:
+    wanted = [*((rank.host, rank.image) for rank in plan.ranks), *((host, plan.head.image) for host in plan.staged_hosts)]
+    for host, image in wanted:
+        seen = facts[host]
+        if not image or seen.assumed:
             continue
-        other = rank.image == plan.head.image and head_id and _image_id(seen, rank.image) not in (None, head_id)
-        if _lacks_image(seen, rank.image) or other:
-            yield Need(host=rank.host, item=Item("image", rank.image), required=not other)
-    for host in plan.staged_hosts:
-        if plan.head.image and _lacks_image(facts[host], plan.head.image):
-            yield Need(host=host, item=Item("image", plan.head.image))
+        other = image == plan.head.image and head_id and _image_id(seen, image) not in (None, head_id)
+        if _lacks_image(seen, image) or other:
+            yield Need(host=host, item=Item("image", image), required=not other)
 
 
 def _model_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> Iterator[Need]:
     if request.model.kind != "hub" or not is_enabled(request, "models"):
         return
+    head = facts[plan.head.host].model
+    entry = own_model(request)
+    item = _pinned(_item(entry), head)
+    lacking = lacking_hosts({host: seen.model for host, seen in facts.items() if not seen.assumed}, head)
     if request.options.everywhere:
-        yield from (Need(host=host, item=model_item(request)) for host, seen in facts.items() if _lacks_model(seen))
+        yield from (Need(host=host, item=item) for host in lacking)
         return
     for rank in plan.ranks:
-        if rank.needs_model and _lacks_model(facts[rank.host]):
-            yield Need(host=rank.host, item=model_item(request), required=needs_files(rank, request))
+        if rank.needs_model and entry.is_for(rank.rank) and rank.host in lacking:
+            yield Need(host=rank.host, item=item, required=needs_files(rank, request))
 
 
 def _further_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> Iterator[Need]:
@@ -89,12 +87,11 @@ def _further_needs(plan: LaunchPlan, request: Request, facts: Mapping[str, HostF
     if not is_enabled(request, "models"):
         return
     for further in further_models(request):
-        item = Item("model", further.model.text, further.model, further.revision, further.allow, further.ignore)
-        hosts = dict.fromkeys(rank.host for rank in plan.ranks if not further.ranks or rank.rank in further.ranks)
-        for host in (*hosts, *plan.staged_hosts):
-            seen = facts[host].further.get(further.model.text)
-            if seen is not None and seen.path is None:
-                yield Need(host=host, item=item)
+        hosts = dict.fromkeys(rank.host for rank in plan.ranks if further.is_for(rank.rank))
+        seen = {host: found for host in (*hosts, *plan.staged_hosts) if (found := facts[host].further.get(further.model.text))}
+        first = next((found for found in seen.values() if found.path), ModelFacts())
+        item = _pinned(_item(further), first)
+        yield from (Need(host=host, item=item) for host in lacking_hosts(seen, first))
 
 
 def is_enabled(request: Request, part: str) -> bool:
@@ -116,5 +113,24 @@ def _image_id(seen: HostFacts, image: str | None) -> str | None:
     return found.id if found else None
 
 
-def _lacks_model(seen: HostFacts) -> bool:
-    return not seen.assumed and seen.model.path is None
+def lacking_hosts(models: Mapping[str, ModelFacts], first: ModelFacts) -> tuple[str, ...]:
+    """Hosts with no files of a model, those of another commit than the first host has, or less of the same weights than others."""
+    wanted = snapshot_revision(first.path)
+    commits = {host: snapshot_revision(found.path) for host, found in models.items()}
+    whole = max((found.weight_bytes or 0 for host, found in models.items() if wanted and commits[host] == wanted), default=0)
+    return tuple(
+        host
+        for host, found in models.items()
+        if found.path is None
+        or (wanted and commits[host] and (commits[host] != wanted or (found.weight_bytes is not None and found.weight_bytes < whole)))
+    )
+
+
+def _item(model: WantedModel) -> Item:
+    return Item("model", model.model.text, model.model, model.revision, model.allow, model.ignore)
+
+
+def _pinned(item: Item, first: ModelFacts) -> Item:
+    """The item as the first host has it: a branch may mean something else by now, and all ranks load the same."""
+    commit = snapshot_revision(first.path)
+    return msgspec.structs.replace(item, revision=commit) if commit else item

@@ -52,7 +52,7 @@ def question_for(request: Request) -> Question:
     meeting = range(first, first + PORTS_TO_TRY) if len(request.selection.hosts) > 1 else ()
     return Question(
         model=request.recipe.model,
-        revision=request.recipe.model_revision or "",
+        revision=request.recipe.revision,
         further=tuple(Wanted(each.model.text, each.revision) for each in further_models(request)),
         engine=request.runtime.program,
         ports=tuple(dict.fromkeys((draft.port, *meeting))),

@@ -270,6 +270,14 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.host}: {self.kind} {self.what} is not there: {self.reason}"
 
 
+def gaps_together(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
+    """The same with one for all hosts that lack the same for the same reason: ``host`` then names all of them."""
+    hosts: dict[Gap, list[str]] = {}
+    for gap in gaps:
+        hosts.setdefault(msgspec.structs.replace(gap, host=""), []).append(gap.host)
+    return tuple(msgspec.structs.replace(gap, host=", ".join(dict.fromkeys(names))) for gap, names in hosts.items())
+
+
 class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a launch will do, before it does any of it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -17,7 +17,7 @@ from sparkrun.core.hook_plans import plan_hooks, plan_post_commands, plan_post_e
 from sparkrun.core.limits import unmatched_limits
 from sparkrun.core.model_source import ModelSource
 from sparkrun.core.placement import Conditions, host_states
-from sparkrun.core.plan import Gap, LaunchPlan, RankPlan, Watch
+from sparkrun.core.plan import Gap, LaunchPlan, RankPlan, Watch, gaps_together
 from sparkrun.core.rank_plans import plan_ranks, rank_labels, workload_digest
 from sparkrun.core.remote import ScriptCall
 from sparkrun.core.request import Request
@@ -96,25 +96,30 @@ def check_launchable(plan: LaunchPlan, request: Request, facts: Mapping[str, Hos
                 raise PortInUseError(
                     f"{rank.host}: port {port} is in use{_holder(found)}", hint="choose another with --port, or stop what holds it"
                 )
-    refuse_gaps(plan.gaps)
+    refuse_gaps((*_missing_files(plan.hosts, request, facts), *plan.gaps))
 
 
 def check_preparable(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> None:
     """The same as far as what runs on the hosts does not matter: nothing is started yet."""
-    for host in plan.hosts:
+    check_hosts(plan, request, facts)
+    refuse_gaps((*_missing_files((*plan.hosts, *plan.staged_hosts), request, facts), *plan.gaps))
+
+
+def check_hosts(plan: LaunchPlan, request: Request, facts: Mapping[str, HostFacts]) -> None:
+    """Refuse hosts on which docker or the cache cannot be used, so that what they have is not known."""
+    for host in (*plan.hosts, *plan.staged_hosts):
         _check_host(host, request, facts[host])
-    refuse_gaps(plan.gaps)
 
 
 def refuse_gaps(gaps: Sequence[Gap]) -> None:
     """Raise one error that lists everything that hosts lack and nothing brings, where there is any."""
     if not gaps:
         return
-    kind = ImageMissingError if gaps[0].kind == "image" else ModelMissingError
-    if len(gaps) == 1:
-        raise kind(gaps[0].text, hint=gaps[0].hint)
-    hints = dict.fromkeys(gap.hint for gap in gaps)
-    raise kind("hosts lack what nothing brings there:" + "".join(f"\n  {gap.text}" for gap in gaps), hint="\n  ".join(hints))
+    kind, told = ImageMissingError if gaps[0].kind == "image" else ModelMissingError, gaps_together(gaps)
+    if len(told) == 1:
+        raise kind(told[0].text, hint=told[0].hint)
+    hints = dict.fromkeys(gap.hint for gap in told)
+    raise kind("hosts lack what nothing brings there:" + "".join(f"\n  {gap.text}" for gap in told), hint="\n  ".join(hints))
 
 
 def _check_host(host: str, request: Request, seen: HostFacts) -> None:
@@ -123,9 +128,15 @@ def _check_host(host: str, request: Request, seen: HostFacts) -> None:
     if not seen.cache_writable:
         hint = "make it writable, or set SPARKRUN_CACHE_DIR on that host"
         raise StateError(f"{host}: the cache folder {seen.cache_dir} is not writable", hint=hint)
-    if request.model.kind != "hub" and seen.model.path is None:
-        reason = seen.model.reason or "not found"
-        raise ModelMissingError(f"{host}: model {request.recipe.model} is not there: {reason}", hint=_model_hint(request.model))
+
+
+def _missing_files(hosts: Iterable[str], request: Request, facts: Mapping[str, HostFacts]) -> Iterator[Gap]:
+    """Hosts without a model that nothing brings: one by its path, or in a package."""
+    for host in hosts:
+        model = facts[host].model
+        if request.model.kind != "hub" and model.path is None:
+            reason, hint = model.reason or "not found", _model_hint(request.model)
+            yield Gap(host=host, kind="model", what=request.recipe.model, reason=reason, hint=hint)
 
 
 def needs_files(rank: RankPlan, request: Request) -> bool:
@@ -158,16 +169,22 @@ def _ready_watch(decided: Decided, rank: RankPlan) -> Watch:
     return Watch(rank.host, f"wait until {decided.endpoint} answers", call, readiness.total_s + WATCH_SLACK_S)
 
 
+def _placement_notes(decided: Decided) -> Iterator[str]:
+    selection, cluster = decided.request.selection, decided.request.cluster
+    if len(selection.hosts) > 1 and cluster and cluster.scheduler_hint:
+        yield cluster.scheduler_hint
+    if len(selection.hosts) > len(decided.placement.hosts):
+        yield f"placed on {', '.join(decided.placement.hosts)}: {decided.placement.reason}"
+
+
 def _notes(decided: Decided, ranks: tuple[RankPlan, ...]) -> Iterator[str]:
     request = decided.request
     if unseen := [host for host in decided.placement.hosts if decided.hardware[host].assumed]:
         yield str(assumption_note(", ".join(unseen), decided.hardware[unseen[0]]))
     if not request.executor.uses_images and (image := request.options.image or request.recipe.container):
         yield f"the executor '{request.executor.plugin_name}' uses no image; {image} is left out"
-    if len(request.selection.hosts) > 1 and request.cluster and request.cluster.scheduler_hint:
-        yield request.cluster.scheduler_hint
-    if len(request.selection.hosts) > len(decided.placement.hosts):
-        yield f"placed on {', '.join(decided.placement.hosts)}: {decided.placement.reason}"
+    if not request.options.everywhere:
+        yield from _placement_notes(decided)
     if request.options.image and request.recipe.builder not in (None, request.builder.plugin_name):
         yield f"--image names the image: the builder '{request.recipe.builder}' has nothing to do"
     yield from decided.images.notes

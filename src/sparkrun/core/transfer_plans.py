@@ -40,7 +40,7 @@ def transfer_from(view: ItemView, source: str, branches: tuple[Branch, ...], why
 def fetch_by(view: ItemView, machines: Sequence[str], onward: tuple[str, ...]) -> Transfer:
     """The item from its registry or hub by machines themselves; ``onward`` are the hosts that get it from them afterwards."""
     what, names = view.item.what, ", ".join(machine or "this machine" for machine in machines)
-    why = "; ".join(filter(None, (_mode_text(view), "nobody here has it", f"then handed on to {', '.join(onward)}" if onward else "")))
+    why = "; ".join(filter(None, (_mode_text(view), _why_fetched(view), f"then handed on to {', '.join(onward)}" if onward else "")))
     told = Transfer(title="", kind=view.item.kind, what=what, way="pull", why=why, onward=onward)
     if view.item.kind == "image":
         pulls = tuple(pull_action(machine, what) for machine in machines)
@@ -177,7 +177,19 @@ def _is_optional(view: ItemView, hosts: Iterable[str]) -> bool:
 
 
 def _mode_text(view: ItemView) -> str:
-    return "" if view.rules.mode == "auto" else f"transfer mode {view.rules.mode}"
+    asked = view.rules.mode
+    if view.mode != asked:
+        why = "this machine has no docker" if view.stocks.here else "this machine is one of the hosts"
+        return f"transfer mode auto in place of {asked}: {why}"
+    return "" if asked == "auto" else f"transfer mode {asked}"
+
+
+def _why_fetched(view: ItemView) -> str:
+    if view.mode == "pull":
+        return ""
+    if view.mode in ("local", "push"):
+        return "this machine does not have it"
+    return f"{view.holders[0]} has it, but cannot hand it on" if view.holders else "nobody here has it"
 
 
 def _links_text(branches: Sequence[Branch]) -> str:

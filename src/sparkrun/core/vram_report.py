@@ -210,7 +210,7 @@ def _estimate(recipe: Recipe, wish: MemoryWish, options: VramOptions, sctx: Spar
         return ModelAnswer(), estimate_memory(wish)
     question = ModelQuestion(
         model=parse_model(recipe.model),
-        revision=recipe.model_revision,
+        revision=recipe.revision or None,
         wish=wish,
         config=sctx.config,
         make_hub=sctx.make_hub if options.ask_hub and not sctx.offline else None,

@@ -14,6 +14,8 @@ from sparkrun.core.routes import Link, best_root, chain_from
 from sparkrun.core.shared_caches import groups_of
 from sparkrun.core.sources import HERE, Stocks
 from sparkrun.core.transfer_plans import fetch_by, refresh_by, transfer_from
+from sparkrun.models.files import patterns_of
+from sparkrun.utils.shell import quote
 from sparkrun.utils.text import size_text
 
 LOAD_ROOM = 2
@@ -79,7 +81,8 @@ def _bring(view: ItemView, hosts: list[str]) -> Distribution:
         transfers.append(fetch)
         left = [host for host in left if host not in (*fetch.hosts, *fetch.onward)]
     if onward and transfers:
-        transfers[0] = msgspec.structs.replace(transfers[0], onward=onward)
+        why = f"{transfers[0].why}; then handed on to {', '.join(onward)}"
+        transfers[0] = msgspec.structs.replace(transfers[0], onward=onward, why=why)
     short = {gap.host: gap for transfer in transfers for gap in _no_room(view, transfer)}
     kept = tuple(filter(None, (_without(transfer, short) for transfer in transfers)))
     gaps = (*short.values(), *(_gap(view, host) for host in left))
@@ -95,9 +98,10 @@ def _arrived(transfers: Iterable[Transfer]) -> set[str]:
 
 def _from_hosts(view: ItemView, hosts: Sequence[str]) -> Transfer | None:
     """Handed on from a host that has it, as a chain."""
-    if view.rules.mode not in ("auto", "delegated"):
+    if view.mode not in ("auto", "delegated"):
         return None
-    sources = [source for source in view.holders if any(view.can_give(source, host) for host in hosts)]
+    whole = [source for source in view.holders if source not in hosts]
+    sources = [source for source in whole if any(view.can_give(source, host) for host in hosts)]
     chains = [chain_from(source, [host for host in hosts if view.can_give(source, host)], view.links) for source in sources]
     chain = max(chains, key=len, default=())
     if not chain:
@@ -108,7 +112,7 @@ def _from_hosts(view: ItemView, hosts: Sequence[str]) -> Transfer | None:
 
 def _from_here(view: ItemView, hosts: Sequence[str]) -> Transfer | None:
     """From the control machine: to one host, which hands it on, or straight to each."""
-    mode = view.rules.mode
+    mode = view.mode
     usable = [host for host in hosts if view.can_give(HERE, host) and host not in view.stocks.own]
     if mode not in ("auto", "local", "push") or view.stocks.here is None or not usable or not view.has(HERE):
         return None
@@ -140,12 +144,12 @@ def _fetchers(view: ItemView, hosts: Sequence[str]) -> tuple[str, ...]:
     def untried(machines: Iterable[str]) -> tuple[str, ...]:
         return tuple(machine for machine in machines if Attempt(REGISTRY, machine, view.item.what) not in view.rules.failed)
 
-    mode, free = view.rules.mode, untried(head_first(hosts, view.rules.head))
+    mode, free = view.mode, untried(head_first(hosts, view.rules.head))
     machine = view.stocks.here
     able = machine is not None and (view.item.kind == "model" or machine.docker.usable)
     here = untried((HERE,)) if able else ()
     if mode in ("local", "push"):
-        return here or (() if able else free[:1])
+        return here
     if mode == "pull":
         return free
     reached = chain_from(free[0], [host for host in hosts if host != free[0]], view.links) if free else ()
@@ -189,8 +193,8 @@ def _gap_of(view: ItemView, host: str, reason: str, hint: str) -> Gap:
 
 def _why_not_here(view: ItemView, host: str) -> str:
     here = view.stocks.here
-    if view.holders:
-        return f"{view.holders[0]}, which has it, does not reach {host}"
+    if holder := next((each for each in view.holders if each != host), None):
+        return f"{holder}, which has it, cannot log in there"
     if here is None:
         return "no other machine is known to have it"
     if view.item.kind == "model":
@@ -203,7 +207,14 @@ def _why_not_here(view: ItemView, host: str) -> str:
 
 
 def _hint(view: ItemView) -> str:
+    mesh = "let hosts log in to each other with keys (ssh-copy-id), or " if view.holders else ""
     if view.item.kind == "image":
-        return f"fetch it there while there is a network: docker pull {view.item.what}"
-    repo, _colon, _quant = view.item.what.partition(":")
-    return f"fetch it, there or on this machine, while there is a network: hf download {repo}"
+        return f"{mesh}fetch it there while there is a network: docker pull {view.item.what}"
+    return f"{mesh}fetch it, there or on this machine, while there is a network: {hub_command(view.item)}"
+
+
+def hub_command(item: Item) -> str:
+    """What fetches a model by hand: the revision that is wanted, and no other quantisations."""
+    repo, _colon, _quant = item.what.partition(":")
+    wanted = [f"--include {quote(pattern)}" for pattern in (*(patterns_of(item.model) if item.model else ()), *item.allow)]
+    return " ".join(("hf download", repo, *([f"--revision {quote(item.revision)}"] if item.revision else []), *wanted))

@@ -47,6 +47,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     final: bool = False
     parts_refused: bool = False
     """Docker wants the whole archive."""
+    bad_source: bool = False
+    """What it came from is damaged, or cannot be read there."""
 
 
 def distribute(transfers: Sequence[Transfer], runner: HostRunner, emit: EventSink, paths: Paths) -> tuple[Failure, ...]:
@@ -178,6 +180,7 @@ def _failure(transfer: Transfer, result: RemoteResult) -> Failure:
         unreachable=result.unreachable,
         final=reason in FINAL,
         parts_refused=reason == "layers_missing",
+        bad_source=bool(transfer.flows) and reason in ("damaged", "source_failed"),
     )
 
 

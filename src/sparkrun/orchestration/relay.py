@@ -11,6 +11,9 @@ from sparkrun.core.routes import Link
 from sparkrun.scripts import split_script, whole_script
 from sparkrun.utils.shell import quote
 
+SIGPIPE_CODE = "141"
+"""How a feed ends that nobody listens to any more: the fault is with those who took."""
+
 
 def relay_call(first: str, sinks: Sequence[tuple[str, ScriptCall]], links: Sequence[Link], *, idle_s: float, feed: str = "") -> ScriptCall:
     """What ``first`` runs so that all ``sinks`` get the stream: its own one too, when it is among them, and the others along ``links``.
@@ -69,11 +72,21 @@ def _result(host: str, heard: Heard, whole: RemoteResult, hosts: Sequence[str]) 
     said = heard.lines[host]
     returned = _value(said, "RETURNED")
     if returned is not None:
-        return RemoteResult(host, int(returned), "\n".join(said), connected=True, began=True)
+        text = "\n".join(said) if returned == "0" else _with_cause(said, heard, hosts)
+        return RemoteResult(host, int(returned), text, connected=True, began=True)
     if not whole.ok and not whole.stdout and host == hosts[0]:
         return msgspec.structs.replace(whole, host=host)
     ssh = "\n".join(line.removeprefix("SSH=") for line in said if line.startswith("SSH="))
     return RemoteResult(host, 255, "\n".join(said), ssh or _why_lost(host, heard, whole, hosts), unreachable=True)
+
+
+def _with_cause(said: Sequence[str], heard: Heard, hosts: Sequence[str]) -> str:
+    """What a target said of its failure; where the stream ended early at its source, that is why."""
+    source = heard.lines[hosts[0]]
+    complaint, code = _value(source, "FEED_SAID"), _value(source, "FEED")
+    if not complaint or code in (None, SIGPIPE_CODE):
+        return "\n".join(said)
+    return f"REASON=source_failed\nMESSAGE={hosts[0]} could not read it: {complaint}"
 
 
 def _why_lost(host: str, heard: Heard, whole: RemoteResult, hosts: Sequence[str]) -> str:

@@ -52,7 +52,7 @@ def hub_words(ctx: CommandContext) -> tuple[str, str | None]:
     path = ctx.facts.model.path or ctx.model.path
     if ctx.model.kind != "hub" or ctx.model.quant:
         return quote_word(path or ctx.model.text), None
-    revision = ctx.commit or ctx.recipe.model_revision
+    revision = ctx.commit or ctx.recipe.revision
     return quote_word(ctx.model.text), quote_word(revision) if revision else None
 
 
@@ -81,7 +81,7 @@ def _from_template(runtime: EngineTraits, ctx: CommandContext) -> Draft:
 def _template_values(runtime: EngineTraits, ctx: CommandContext) -> Values:
     """What placeholders stand for. A revision that nobody asked for and that is not known yet takes its flag with it."""
     model = runtime.model_word(ctx)
-    revision: Values = {"model_revision": ctx.commit or ctx.recipe.model_revision}
+    revision: Values = {"model_revision": ctx.commit or ctx.recipe.revision or None}
     path: Values = {} if "resolved_model_path" in ctx.config else {"resolved_model_path": model}
     return {**ctx.config.values(), **revision, **path, **runtime.bound_values(ctx), "model": model}
 
@@ -137,7 +137,7 @@ def _model_warnings(runtime: EngineTraits, ctx: CommandContext, text: str) -> It
     if word is None or word.dynamic or ctx.model.kind != "hub" or ctx.model.repo is None:
         return
     if ctx.model.repo in word.text:
-        if ctx.bound or ctx.recipe.model_revision:
+        if ctx.bound or ctx.recipe.revision:
             yield f"the command spells out {ctx.model.repo}, so its revision is not pinned; write {{model}} instead"
     elif word.text.startswith(("/", ".", "~")):
         yield f"the command serves {word.text}, not the files of {ctx.model.text} that are fetched; write {{model}} instead"

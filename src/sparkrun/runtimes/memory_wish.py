@@ -79,12 +79,10 @@ def memory_wish(
     )
 
 
-def draft_of(runtime: RuntimePlugin, recipe: Recipe, config: EffectiveConfig) -> tuple[str, str] | None:
-    """The model that drafts for a recipe's own, as configuration or command name it, and its revision, empty for the main one."""
-    said = _Said(config, literals(engine_call(recipe.command or "", runtime.engine), runtime.flag_map, _SPELT))
-    draft = _draft(said, recipe.model)
-    revision = said.get(*_DRAFT_REVISIONS) or _mapping(said.get("speculative_config")).get("revision")
-    return (draft.name, revision if isinstance(revision, str) else "") if draft else None
+def draft_of(runtime: RuntimePlugin, recipe: Recipe, config: EffectiveConfig) -> DraftModel | None:
+    """The model that drafts for a recipe's own, as configuration or command name it."""
+    spelt = literals(engine_call(recipe.command or "", runtime.engine), runtime.flag_map, _SPELT)
+    return _draft(_Said(config, spelt), recipe.model)
 
 
 def memory_share(
@@ -132,8 +130,12 @@ def _bytes_of(dtype: str) -> float:
 
 
 def _draft(said: _Said, model: str) -> DraftModel | None:
-    named = said.get(*_DRAFTS) or _mapping(said.get("speculative_config")).get("model")
-    return DraftModel(named) if isinstance(named, str) and named not in ("", model) and "{" not in named else None
+    mapping = _mapping(said.get("speculative_config"))
+    named = said.get(*_DRAFTS) or mapping.get("model")
+    revision = said.get(*_DRAFT_REVISIONS) or mapping.get("revision")
+    if not isinstance(named, str) or named in ("", model) or "{" in named:
+        return None
+    return DraftModel(named, revision=str(revision) if revision else None)
 
 
 def _mapping(value: ConfigValue) -> Mapping[str, ConfigValue]:

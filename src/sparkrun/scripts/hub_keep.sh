@@ -21,7 +21,7 @@ main() {
   move_blobs
   link_files
   name_commit
-  rm -rf -- "$GROWING"
+  close_incoming
   answer FOLDER "$HUB_FOLDER/$FOLDER"
   end_section
 }
@@ -68,10 +68,12 @@ link_files() {
 }
 
 name_commit() {
-  local ref refs=$HUB_FOLDER/$FOLDER/refs
+  local ref at refs=$HUB_FOLDER/$FOLDER/refs
   for ref in "${REFS[@]}"; do
-    [[ $ref =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || continue
-    DISK_SAID=$({ mkdir -p -- "$refs" && printf '%s' "$SNAPSHOT" >"$refs/$ref.sparkrun" && mv -f -- "$refs/$ref.sparkrun" "$refs/$ref"; } 2>&1) ||
+    at=$refs
+    [[ $ref =~ ^[A-Za-z0-9][A-Za-z0-9._/-]*$ && /$ref/ != */../* ]] || continue
+    [[ $ref != */* ]] || at=$refs/${ref%/*}
+    DISK_SAID=$({ mkdir -p -- "$at" && printf '%s' "$SNAPSHOT" >"$refs/$ref.sparkrun" && mv -f -- "$refs/$ref.sparkrun" "$refs/$ref"; } 2>&1) ||
       refuse_disk "$DISK_SAID"
   done
 }

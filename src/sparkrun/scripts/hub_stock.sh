@@ -28,9 +28,9 @@ tell_room() {
 
 tell_repo() {
   local ref
-  for ref in refs/*; do
-    ! first_line "$ref" || answer REF "${ref#refs/}"$'\t'"$REPLY"
-  done
+  while IFS= read -r ref; do
+    ! first_line "refs/$ref" || answer REF "$ref"$'\t'"$REPLY"
+  done < <(find refs -type f -printf '%P\n' 2>/dev/null)
   [[ ! -d blobs ]] || tell_found BLOB '%s\t%f' blobs -maxdepth 1 -type f ! -name '*.incomplete'
   [[ ! -d snapshots ]] || tell_files
 }

@@ -1,5 +1,5 @@
 # Holds this host for what is being brought to it, so that two launches do not bring the same thing twice. The lock is one on open files:
-# it ends with this session, whatever ends it, and leaves nothing to clean up.
+# it ends with this session, whatever ends it. Their files go with it, where this user may remove them; one that is left locks nothing.
 #
 # Parameters
 #   LOCKS     array of lock files, below /tmp, which every user of this host shares
@@ -23,20 +23,28 @@ main() {
   fi
   answer HELD 1
   until session_gone; do nap 0.1; done
+  rm -f -- "${files[@]}" 2>/dev/null || :
   end_section
 }
 
 # FILE. One of another user in a sticky folder may be read, not created again (fs.protected_regular): only a missing one is made.
 hold() {
   local fd told=''
-  [[ -e $1 ]] || (umask 0 && : >"$1") 2>/dev/null || :
-  { exec {fd}<"$1"; } 2>/dev/null || refuse 2 no_file "cannot open $1 on $HOSTNAME"
-  until "$FLOCK" -n "$fd"; do
+  open_lock "$1"
+  until "$FLOCK" -n "$fd" && [[ $1 -ef /dev/fd/$fd ]]; do
+    # A file whose holder has removed it meanwhile locks nothing any more.
+    [[ $1 -ef /dev/fd/$fd ]] || { exec {fd}<&- && open_lock "$1" && continue; }
     [[ -n $told ]] || answer WAITING 1
     told=1
     ! session_gone || exit 0
     nap 0.2
   done
+}
+
+# FILE: opens it as fd.
+open_lock() {
+  [[ -e $1 ]] || (umask 0 && : >"$1") 2>/dev/null || :
+  { exec {fd}<"$1"; } 2>/dev/null || refuse 2 no_file "cannot open $1 on $HOSTNAME"
 }
 
 main

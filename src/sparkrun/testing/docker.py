@@ -65,6 +65,7 @@ class FakeDocker:
     """State that a test sets up, and the answers of the docker scripts.
 
     ``trouble`` is why docker cannot be asked, a key of ``TROUBLE``. ``lacks`` are images that are not here; any other is.
+    ``altered`` are those of which this host has one of its own making, ``renamed`` those whose id alone is another.
     ``hook`` decides the exit code of a command that is run in a container, by container and command.
     """
 
@@ -72,6 +73,8 @@ class FakeDocker:
         self.containers: dict[str, FakeContainer] = {}
         self.trouble: str | None = None
         self.lacks: set[str] = set()
+        self.altered: set[str] = set()
+        self.renamed: set[str] = set()
         self.builds: list[ScriptCall] = []
         """Every build that was asked for."""
         self.build_log: list[str] = ["#1 [internal] load build definition", "#9 exporting to image"]
@@ -125,8 +128,15 @@ class FakeDocker:
         if self.trouble is not None:
             return []
         return [
-            ("IMAGE_MISSING", name) if name in self.lacks else ("IMAGE_HERE", f"{name} sha256:{name} arm64 4200000000") for name in asked
+            ("IMAGE_MISSING", name) if name in self.lacks else ("IMAGE_HERE", f"{name} {self._image(name)} arm64 4200000000")
+            for name in asked
         ]
+
+    def _image(self, name: str) -> str:
+        return f"{self._layer(name)}{'-renamed' if name in self.renamed else ''}"
+
+    def _layer(self, name: str) -> str:
+        return f"sha256:{name}{'-altered' if name in self.altered else ''}"
 
     def _docker_pull(self, call: ScriptCall) -> Answer:
         self.lacks.discard(str(call.params["IMAGE"]))
@@ -134,12 +144,13 @@ class FakeDocker:
 
     def _docker_stock(self, call: ScriptCall) -> Answer:
         here = [name for name in call.params["IMAGES"] if name not in self.lacks]
-        found = [("IMAGE", f"{name}\tsha256:{name}\t4200000000\t\tsha256:base,sha256:{name},\t") for name in here]
-        held = [("HELD", f"sha256:base,sha256:{name},") for name in here]
+        found = [("IMAGE", f"{name}\t{self._image(name)}\t4200000000\t\tsha256:base,{self._layer(name)},\t") for name in here]
+        held = [("HELD", f"sha256:base,{self._layer(name)},") for name in here]
         return 0, section("STOCK", [("STORE", "overlay2"), ("ROOT", "/var/lib/docker"), ("ROOT_FREE_KIB", "1000000000"), *found, *held])
 
     def _docker_load(self, call: ScriptCall) -> Answer:
         self.lacks.discard(str(call.params["IMAGE"]))
+        self.altered.discard(str(call.params["IMAGE"]))
         return 0, section("LOAD", {"IMAGE_ID": f"sha256:{call.params['IMAGE']}"})
 
     def _eugr_build(self, call: ScriptCall) -> Answer:

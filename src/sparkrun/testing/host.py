@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from pathlib import Path
 
 from sparkrun.core.remote import Params, ScriptCall
@@ -82,13 +83,14 @@ class FakeHost:
         self.never_ready: str | None = None
         self.engine_log: list[str] = ["loading model", "listening"]
         self.ran: list[ScriptCall] = []
-        self._refused: dict[str, str] = {}
+        self._refused: dict[str, Iterator[str]] = {}
         self._hooks: dict[str, Callable[[], None]] = {}
         self._next_pid = 1000
 
-    def refuse(self, script: str, message: str = "refused") -> None:
-        """Let a script fail from now on."""
-        self._refused[script] = message
+    def refuse(self, script: str, message: str = "refused", *, reason: str = "", times: int | None = None) -> None:
+        """Let a script fail from now on, or so many ``times``; ``reason`` is its ``REASON``."""
+        answer = {"REASON": reason, "MESSAGE": message} if reason else {"MESSAGE": message}
+        self._refused[script] = repeat(lines(answer)) if times is None else repeat(lines(answer), times)
 
     def on(self, script: str, hook: Callable[[], None]) -> None:
         """Call ``hook`` just before a script takes effect: to interrupt, to cut the host off, to change it."""
@@ -106,8 +108,8 @@ class FakeHost:
         self.ran.append(call)
         if hook := self._hooks.get(call.name):
             hook()
-        if call.name in self._refused:
-            return 1, lines({"MESSAGE": self._refused[call.name]})
+        if refusal := next(self._refused.get(call.name, iter(())), None):
+            return 1, refusal
         if call.name in CACHE_SCRIPTS:
             return self.cache.answer(call)
         handler: Callable[[ScriptCall], tuple[int, str]] = self.docker.answers(call.name) or getattr(self, f"_{call.name}")
@@ -223,14 +225,15 @@ class FakeHost:
 
     def _hub_keep(self, call: ScriptCall) -> tuple[int, str]:
         repo = str(call.params["REPO"])
-        if repo not in self.arriving:
+        if repo not in self.arriving and repo not in self.models:
             return 1, lines({"REASON": "failed", "MESSAGE": f"nothing of {repo} has arrived"})
-        self.revisions |= dict.fromkeys(call.params.get("REFS", ()), str(call.params["SNAPSHOT"]))
-        return self._keep(repo)
+        commit = str(call.params["SNAPSHOT"])
+        self.revisions |= dict.fromkeys(call.params.get("REFS", ()), commit)
+        return self._keep(repo, commit)
 
-    def _keep(self, repo: str) -> tuple[int, str]:
+    def _keep(self, repo: str, commit: str) -> tuple[int, str]:
         self.arriving.discard(repo)
-        self.models[repo] = f"{self.hub}/models--{repo.replace('/', '--')}/snapshots/{COMMIT}"
+        self.models[repo] = f"{self.hub}/models--{repo.replace('/', '--')}/snapshots/{commit}"
         return 0, section("KEEP", {"FOLDER": self.hub})
 
     def _tuning_receive(self, call: ScriptCall) -> tuple[int, str]:
@@ -242,9 +245,10 @@ class FakeHost:
         return 0, section("TUNING", {"RECEIVED": str(len(names)), "FOLDER": str(call.params["RUNTIME"])})
 
     def _hub_download(self, call: ScriptCall) -> tuple[int, str]:
-        if revision := str(call.params.get("REVISION", "")):
-            self.revisions[revision] = COMMIT
-        return self._keep(str(call.params["REPO"]))
+        revision = str(call.params.get("REVISION", ""))
+        commit = revision if len(revision) == len(COMMIT) else COMMIT
+        self.revisions |= {revision: commit} if revision else {}
+        return self._keep(str(call.params["REPO"]), commit)
 
     def _accelerators(self) -> dict[str, str]:
         answers = {"NVIDIA_PRESENT": "1" if self.gpus else "0", "NVIDIA_GPU_COUNT": str(self.gpus)}

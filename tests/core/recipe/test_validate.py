@@ -413,6 +413,10 @@ class TestSettings:
         [
             "executor_config: {shm_sise: 1gb}",
             "distribution_config: {model: {}}",
+            "distribution_config: {models: {entires: []}}",
+            "distribution_config: {containers: {enable: true}}",
+            "distribution_config: {models: {entries: [{name: org/x, targt: [0]}]}}",
+            "distribution_config: {additional_models: [{name: org/x, allow_pattern: a}]}",
             "cluster_config: {remote_cache: x}",
             "runtime_config: {mmprj: x}",
         ],

@@ -15,6 +15,10 @@ SourceKind = Literal["file", "registry", "builtin", "url", "text"]
 Values = dict[str, ConfigValue]
 
 
+OWN_MODEL = "{model}"
+"""How the recipe's own model stands among the entries of ``distribution_config``."""
+
+
 class RecipeSource(msgspec.Struct, frozen=True):
     """Where a recipe came from, and whether its hooks and host settings may run unasked."""
 
@@ -128,11 +132,25 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         """What users call the recipe."""
         return self.source.name
 
+    @property
+    def own_entry(self) -> Values:
+        """What ``distribution_config`` says of the recipe's own model, empty where it says nothing."""
+        models = self.distribution_config.get("models")
+        entries = models.get("entries") if isinstance(models, dict) else None
+        found = (each for each in (entries if isinstance(entries, list) else []) if isinstance(each, dict))
+        return next((each for each in found if each.get("name") in (OWN_MODEL, self.model)), {})
+
+    @property
+    def revision(self) -> str:
+        """Commit, branch or tag of the model, empty for the main branch."""
+        of_entry = self.own_entry.get("revision")
+        return self.model_revision or (of_entry if isinstance(of_entry, str) else "")
+
     def model_values(self) -> Values:
         """What every configuration holds of the model itself: ``model``, and where known ``model_revision`` and ``resolved_model_path``."""
         values: Values = {"model": self.model}
-        if self.model_revision:
-            values["model_revision"] = self.model_revision
+        if self.revision:
+            values["model_revision"] = self.revision
         if resolved := self.cluster_config.get("resolved_model_path"):
             values["resolved_model_path"] = resolved
         return values

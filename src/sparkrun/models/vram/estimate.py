@@ -22,6 +22,7 @@ class DraftModel(msgspec.Struct, frozen=True):
 
     name: str
     details: ModelDetails = ModelDetails()
+    revision: str | None = None
 
 
 class MemoryWish(msgspec.Struct, frozen=True, kw_only=True):

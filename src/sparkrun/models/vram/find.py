@@ -28,6 +28,7 @@ class ModelQuestion(msgspec.Struct, frozen=True, kw_only=True):
     config: SparkrunConfig
     make_hub: Callable[[], HubReader] | None = None
     known: ModelDetails = ModelDetails()
+    known_draft: ModelDetails = ModelDetails()
     thorough: bool = False
     own_files: bool = True
     """Whether a path or a package of this machine is the model. On another host the same path may hold another one."""
@@ -66,10 +67,11 @@ def _find_draft(question: ModelQuestion, hub: HubReader | None) -> tuple[ModelDe
     source = _draft_source(question.wish)
     if source is None:
         return ModelDetails(), None
-    here = local_details(source, None, question.config, headers=False)
+    revision = question.wish.draft.revision if question.wish.draft else None
+    here = question.known_draft.completed_by(local_details(source, revision, question.config, headers=False))
     if question.make_hub is None or source.kind != "hub" or (here.sizes_known and here.shape_known):
         return here, None
-    look = ask_hub(source, None, hub or question.make_hub())
+    look = ask_hub(source, revision, hub or question.make_hub())
     return here.completed_by(look.details), look.problem
 
 
