@@ -525,7 +525,7 @@ def test_another_revision_does_not_stand_in_for_the_wanted_one(host: ScratchHost
     repo.snapshot("abc", "m.safetensors", "sub/m.safetensors")
     assert model(host, "org/m", REVISION=revision) == {
         "MODEL_KIND": "hub",
-        "MODEL_REASON": f"the hub cache has no revision {revision} of it ({repo.folder})",
+        "MODEL_REASON": f"the hub cache has no snapshot of revision {revision} of it ({repo.folder})",
     }
 
 
@@ -599,7 +599,7 @@ def test_a_snapshot_is_the_one_of_the_wanted_revision_whatever_main_names(host: 
     _write(repo.folder / "refs" / "pr/7", "bbb")
 
     assert model(host, "org/m", REVISION=revision)["MODEL_PATH"] == str(wanted)
-    assert dict(look(host, "FURTHER", FURTHER=(f"org/m {revision}",)).pairs)["MODEL_PATH"] == str(wanted)
+    assert dict(look(host, "FURTHER", FURTHER=(f"org/m\t{revision}",)).pairs)["MODEL_PATH"] == str(wanted)
 
 
 @pytest.mark.parametrize("revision", ["v3", "../refs", "a b", "bbb/model.safetensors"])

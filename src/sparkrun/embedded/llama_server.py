@@ -6,6 +6,7 @@ Two processes: xllamacpp holds the interpreter for as long as it loads a model, 
 does nothing but wait, can answer a signal at any moment and say how the engine ended.
 """
 
+import contextlib
 import ctypes
 import importlib
 import importlib.metadata
@@ -32,7 +33,7 @@ DEFAULT_PARALLEL = -1
 GGUF_MAGIC = b"GGUF"
 STOP_GRACE_S = 2.0
 KILL_GRACE_S = 1.0
-LOG_GRACE_S = 2
+LOG_GRACE_S = 10
 POLL_S = 0.01
 # linux/prctl.h
 PR_SET_PDEATHSIG = 1
@@ -222,10 +223,23 @@ def _become_engine(parent: int, engine: Callable[[], int], report_end: int) -> N
 
 
 def _exit_logged(code: int) -> None:
-    """End with exit(3), which lets llama.cpp write what is left of its log; a device that hangs in it is given up."""
+    """End once llama.cpp has written what is left of its log; one that takes too long for that is given up."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(LOG_GRACE_S)
-    ctypes.CDLL(None).exit(code)
+    _finish_log()
+    os._exit(code)
+
+
+def _finish_log() -> None:
+    """common_log_pause of llama.cpp returns when the log's thread has written all lines."""
+    engine = sys.modules.get("xllamacpp.xllamacpp")
+    if engine is None or engine.__file__ is None:
+        return
+    library = ctypes.CDLL(engine.__file__)
+    with contextlib.suppress(AttributeError):
+        log, pause = library._Z15common_log_mainv, library._Z16common_log_pauseP10common_log
+        log.restype, pause.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+        pause(log())
 
 
 def _told(report: int) -> int | None:

@@ -95,7 +95,7 @@ def _look(question: Question, python: str) -> ScriptCall:
             "IMAGES": question.images,
             "MODEL": question.model,
             "REVISION": question.revision,
-            "FURTHER": tuple(" ".join(filter(None, wanted)) for wanted in question.further),
+            "FURTHER": tuple("\t".join(filter(None, wanted)) for wanted in question.further),
             "ENGINE": question.engine,
             "PYTHON": python,
             "TUNING": question.tuning,

@@ -56,8 +56,8 @@ tell_engine_and_model() {
 tell_further() {
   local wanted
   for wanted in "${FURTHER[@]}"; do
-    MODEL=${wanted%% *} REVISION='' PKG_NAME='' PKG_PATH=''
-    [[ $wanted != *' '* ]] || REVISION=${wanted#* }
+    MODEL=${wanted%%$'\t'*} REVISION='' PKG_NAME='' PKG_PATH=''
+    [[ $wanted != *$'\t'* ]] || REVISION=${wanted#*$'\t'}
     begin_model
     section FURTHER
     answer MODEL "$MODEL"

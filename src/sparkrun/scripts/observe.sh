@@ -5,7 +5,7 @@
 #   IMAGES            array of images to look for
 #   MODEL             model as in a recipe: ORG/NAME[:QUANT], /absolute/path, file:///path, pkg://package/file (may be empty)
 #   REVISION          branch, tag or commit of a MODEL of a hub (default: the main one, else the newest that is here)
-#   FURTHER           array of further models to look for, without packages: "MODEL" or "MODEL REVISION"
+#   FURTHER           array of further models to look for, without packages: "MODEL" or "MODEL<TAB>REVISION"
 #   HF_HOME_OVERRIDE  Hugging Face home to look in instead of this host's own
 #   ENGINE            program to find, such as llama-server (may be empty)
 #   PYTHON            python to ask first for packages and for the embedded engine (may be empty)

@@ -257,7 +257,7 @@ class FakeHost:
         return answers
 
     def _further(self, wanted: str) -> dict[str, str]:
-        model, _blank, revision = wanted.partition(" ")
+        model, _tab, revision = wanted.partition("\t")
         return {"MODEL": model, **self._model(model, revision)}
 
     def _model(self, model: str, revision: str = "") -> dict[str, str]:
