@@ -16,17 +16,10 @@ RECIPE = "model: org/m\nruntime: vllm\ncontainer: e/v:1\ndefaults: {tensor_paral
 @pytest.fixture
 def two(tmp_path: Path) -> FakeCluster:
     made = FakeCluster("a", "b", root=tmp_path)
-    for number, host in enumerate(made.by_name.values(), start=1):
+    made.join()
+    for host in made.by_name.values():
         host.gpus = 1
         host.models["org/m"] = "/models/m"
-        host.fabric = {
-            "FABRIC_PORT_COUNT": "0",
-            "FABRIC_IF_COUNT": "1",
-            "FABRIC_IF_0_NAME": "eth0",
-            "FABRIC_IF_0_ADDRESSES": f"10.0.0.{number}/24",
-            "FABRIC_ROUTE_IF": "eth0",
-            "FABRIC_SSH_ADDRESS": f"10.0.0.{number}",
-        }
     (tmp_path / "r.yaml").write_text(RECIPE)
     return made
 

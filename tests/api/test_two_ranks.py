@@ -18,18 +18,11 @@ BOTH, FIRST = api.HostOptions(("a,b",)), api.HostOptions(("a",))
 @pytest.fixture
 def two(tmp_path: Path) -> FakeCluster:
     made = FakeCluster("a", "b", root=tmp_path)
-    for number, host in enumerate(made.by_name.values(), start=1):
+    made.join()
+    for host in made.by_name.values():
         host.gpus = 1
         host.models["org/m"] = "/models/m"
         host.engine_log = [f"{host.name} begins", f"{host.name} listens"]
-        host.fabric = {
-            "FABRIC_PORT_COUNT": "0",
-            "FABRIC_IF_COUNT": "1",
-            "FABRIC_IF_0_NAME": "eth0",
-            "FABRIC_IF_0_ADDRESSES": f"10.0.0.{number}/24",
-            "FABRIC_ROUTE_IF": "eth0",
-            "FABRIC_SSH_ADDRESS": f"10.0.0.{number}",
-        }
     return made
 
 
