@@ -301,6 +301,18 @@ def test_docker_needs_room_for_the_archive_and_for_the_layers() -> None:
     assert [gap.text for gap in told.gaps] == [f"b: image {IMAGE} is not there: it needs 8.4 GB, 5.0 GB are free at /docker"]
 
 
+def test_a_host_that_can_do_without_and_has_no_room_keeps_nothing_from_the_others() -> None:
+    facts = [host("a", image=True), host("b"), host("c")]
+    found = stocks({seen.host: seen for seen in facts}, links=mesh("a", "b", "c"))
+    found.images["b"] = ImageStock("overlay2", "/docker", 5 * GB)
+
+    told = bring([need("b", required=False), need("c")], facts, found)
+
+    assert [transfer.hosts for transfer in told.transfers] == [("c",)]
+    assert (told.gaps, [gap.host for gap in told.left_out]) == ((), ["b"])
+    assert only(bring([need("c")], facts, found)) == told.transfers[0]
+
+
 # --- models ---------------------------------------------------------------------------------------------------------------------------
 
 

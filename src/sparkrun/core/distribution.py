@@ -15,7 +15,7 @@ from sparkrun.core.events import Warn
 from sparkrun.core.facts import HostFacts, ModelFacts
 from sparkrun.core.item_view import REGISTRY, Attempt, Rules
 from sparkrun.core.needs import find_needs, lacking_hosts
-from sparkrun.core.plan import LaunchPlan, Transfer
+from sparkrun.core.plan import LaunchPlan, Transfer, gaps_together
 from sparkrun.core.planner import make_plan
 from sparkrun.core.request import Request
 from sparkrun.core.sources import HERE, Stocks, look_at_sources
@@ -49,7 +49,7 @@ def plan_launch(request: Request, facts: Mapping[str, HostFacts], sctx: Sparkrun
     unequal, after = tuple(_unequal(plan, facts, stocks)), facts_after(found.transfers, facts, stocks)
     if after is not facts:
         plan = _planned(request, after, sctx)
-    plan = _warned(plan, unequal)
+    plan = _warned(plan, (*unequal, *(f"{gap.text}; it does without" for gap in gaps_together(found.left_out))))
     secrets = {*plan.secret_values, *filter(None, [rules.token])}
     return msgspec.structs.replace(plan, transfers=found.transfers, gaps=(*plan.gaps, *found.gaps), secret_values=tuple(sorted(secrets)))
 

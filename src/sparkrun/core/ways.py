@@ -27,12 +27,15 @@ class Distribution(msgspec.Struct, frozen=True):
 
     transfers: tuple[Transfer, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    left_out: tuple[Gap, ...] = ()
+    """What hosts do without that need not have it, for lack of room."""
 
 
 def plan_distribution(needs: Sequence[Need], facts: Mapping[str, HostFacts], stocks: Stocks, rules: Rules) -> Distribution:
     """How each need is met. All transfers of a round run at the same time; what is left for later (``Transfer.onward``) is planned anew."""
     transfers: list[Transfer] = []
     gaps: list[Gap] = []
+    left_out: list[Gap] = []
     for item in dict.fromkeys(need.item for need in needs):
         mine = [need for need in needs if need.item == item and not need.refresh]
         if fresh := [need.host for need in needs if need.item == item and need.refresh]:
@@ -44,7 +47,8 @@ def plan_distribution(needs: Sequence[Need], facts: Mapping[str, HostFacts], sto
         found = _bring(view, _once(view, _really(view, [need.host for need in mine])))
         transfers += found.transfers
         gaps += found.gaps
-    return Distribution(tuple(transfers), tuple(gaps))
+        left_out += found.left_out
+    return Distribution(tuple(transfers), tuple(gaps), tuple(left_out))
 
 
 def _refresh(item: Item, hosts: Sequence[str], rules: Rules) -> Iterator[Transfer]:
@@ -84,6 +88,9 @@ def _bring(view: ItemView, hosts: list[str]) -> Distribution:
         why = f"{transfers[0].why}; then handed on to {', '.join(onward)}"
         transfers[0] = msgspec.structs.replace(transfers[0], onward=onward, why=why)
     short = {gap.host: gap for transfer in transfers for gap in _no_room(view, transfer)}
+    if spared := tuple(gap for gap in short.values() if gap.host not in view.required):
+        others = _bring(view, [host for host in hosts if all(gap.host != host for gap in spared)])
+        return msgspec.structs.replace(others, left_out=(*spared, *others.left_out))
     kept = tuple(filter(None, (_without(transfer, short) for transfer in transfers)))
     gaps = (*short.values(), *(_gap(view, host) for host in left))
     return Distribution(kept, tuple(gap for gap in gaps if gap.host in view.required))
