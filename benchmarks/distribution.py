@@ -22,6 +22,8 @@ from tests.e2e.bed.host import MODEL_COMMIT
 from tests.e2e.launching import MODEL, Operator, names
 
 BASE, IMAGE = "sparkrun-e2e/engines:1", "bench/image:1"
+STUB = "org/stub"
+"""A model of no weight, on every host, beside which an image is brought."""
 FOLDER = f"models--{MODEL.replace('/', '--')}"
 SHARDS = 8
 LIMIT_S = 1800
@@ -63,7 +65,7 @@ class Bench:
         self._head = bed.hosts[0]
         self._build_image()
         self._make_model()
-        self._image_recipe = operator.write("vllm", container=IMAGE)
+        self._image_recipe = operator.write("vllm", model=STUB, container=IMAGE)
         self._model_recipe = operator.write("vllm-distributed", container=BASE)
         for host in bed.hosts:
             for link, mbit in (("mgmt", arguments.control_mbit), ("fabric", arguments.fabric_mbit)):
@@ -77,7 +79,7 @@ class Bench:
         self._forget(targets)
         yield self._measured("model", "rsync", targets, self._plain_model)
         self._forget(targets)
-        self._give_model(targets)
+        self._give_stub(targets)
         yield self._measured("image", "sparkrun", targets, self._stage_image)
         yield self._measured("image", "sparkrun, nothing to send", targets, self._stage_image)
         self._forget(targets)
@@ -104,9 +106,10 @@ class Bench:
         self._stage(self._model_recipe, targets)
 
     def _stage(self, recipe: str, targets: Sequence[Host]) -> None:
-        ended = self._operator("stage", recipe, "-H", names((self._head, *targets)), "--tp", str(len(targets) + 1))
-        if ended.code:
-            raise SystemExit(ended.err)
+        running = self._operator.start("stage", recipe, "-H", names((self._head, *targets)), "--tp", str(len(targets) + 1))
+        told, _ = running.communicate(timeout=LIMIT_S)
+        if running.returncode:
+            raise SystemExit(told)
 
     def _plain_image(self, targets: Sequence[Host]) -> None:
         for host in targets:
@@ -136,9 +139,9 @@ class Bench:
                 host.docker("rmi", "--force", *dict.fromkeys(ids))
             host.inside("rm", "-rf", f"{host.hf_home}/hub")
 
-    def _give_model(self, targets: Sequence[Host]) -> None:
+    def _give_stub(self, targets: Sequence[Host]) -> None:
         for host in targets:
-            host.put_model(MODEL)
+            host.put_model(STUB)
 
     def _build_image(self) -> None:
         self._bed.load("engines", self._head)
@@ -154,6 +157,7 @@ class Bench:
             raise SystemExit(done.err)
 
     def _make_model(self) -> None:
+        self._head.put_model(STUB)
         self._head.put_model(MODEL)
         snapshot = f"{self._head.hf_home}/hub/{FOLDER}/snapshots/{MODEL_COMMIT}"
         share = self._arguments.model_mb // SHARDS
