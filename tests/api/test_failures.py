@@ -10,19 +10,14 @@ import pytest
 
 from sparkrun import api
 from sparkrun.testing import FakeCluster
+from tests.api.two_hosts import two_hosts
 
 RECIPE = "model: org/m\nruntime: vllm\ncontainer: e/v:1\ndefaults: {tensor_parallel: 2, api_key: s3cr3t}\n"
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> FakeCluster:
-    made = FakeCluster("a", "b", root=tmp_path)
-    made.join()
-    for host in made.by_name.values():
-        host.gpus = 1
-        host.models["org/m"] = "/models/m"
-    (tmp_path / "r.yaml").write_text(RECIPE)
-    return made
+    return two_hosts(tmp_path, RECIPE)
 
 
 def fail(two: FakeCluster, **options: object) -> api.SparkrunError:

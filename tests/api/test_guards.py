@@ -9,18 +9,9 @@ import pytest
 from sparkrun import api
 from sparkrun.core.errors import EngineDiedError
 from sparkrun.testing import FakeCluster
+from tests.api.two_hosts import two_hosts
 
 RECIPE = "model: org/m\nruntime: vllm\ncontainer: e/v:1\ndefaults: {tensor_parallel: 2}\n"
-
-
-def two_hosts(tmp_path: Path) -> FakeCluster:
-    two = FakeCluster("a", "b", root=tmp_path)
-    two.join()
-    for name in two.hosts:
-        two[name].gpus = 1
-        two[name].models["org/m"] = "/models/m"
-    (tmp_path / "r.yaml").write_text(RECIPE)
-    return two
 
 
 def run(two: FakeCluster, tmp_path: Path) -> api.RunResult:
@@ -28,7 +19,7 @@ def run(two: FakeCluster, tmp_path: Path) -> api.RunResult:
 
 
 def test_a_worker_that_ends_is_named_with_its_last_words(tmp_path: Path) -> None:
-    two = two_hosts(tmp_path)
+    two = two_hosts(tmp_path, RECIPE)
     two["b"].dies_with = 7
     two["b"].engine_log = ["boom"]
     with pytest.raises(EngineDiedError, match="rank 1 on b ended with exit code 7") as caught:
@@ -38,7 +29,7 @@ def test_a_worker_that_ends_is_named_with_its_last_words(tmp_path: Path) -> None
 
 
 def test_heads_that_the_ranks_cannot_share_are_refused_with_the_choices(tmp_path: Path) -> None:
-    two = two_hosts(tmp_path)
+    two = two_hosts(tmp_path, RECIPE)
     two["a"].attention_heads = 9
     with pytest.raises(api.PlacementError, match="tensor_parallel 2 does not divide 9 attention heads") as caught:
         run(two, tmp_path)
@@ -46,17 +37,17 @@ def test_heads_that_the_ranks_cannot_share_are_refused_with_the_choices(tmp_path
 
 
 def test_a_name_that_only_ssh_knows_is_answered_by_its_address(tmp_path: Path) -> None:
-    two = two_hosts(tmp_path)
+    two = two_hosts(tmp_path, RECIPE)
     two.only_ssh_knows.add("a")
     assert run(two, tmp_path).endpoint == "http://10.0.0.1:8000/v1"
 
 
 def test_a_name_that_is_known_stays(tmp_path: Path) -> None:
-    assert run(two_hosts(tmp_path), tmp_path).endpoint == "http://a:8000/v1"
+    assert run(two_hosts(tmp_path, RECIPE), tmp_path).endpoint == "http://a:8000/v1"
 
 
 def test_the_head_stops_before_its_workers(tmp_path: Path) -> None:
-    two = two_hosts(tmp_path)
+    two = two_hosts(tmp_path, RECIPE)
     job = run(two, tmp_path).cluster_id
     alive = []
     two["a"].on(

@@ -10,6 +10,7 @@ from sparkrun import api
 from sparkrun.cli.status_text import check_text, status_text
 from sparkrun.core.jobs import read_jobs
 from sparkrun.testing import FakeCluster
+from tests.api.two_hosts import two_hosts
 
 RECIPE = "model: org/m\nruntime: vllm\ncontainer: e/v:1\ndefaults: {tensor_parallel: 2, port: 8000}\n"
 BOTH, FIRST = api.HostOptions(("a,b",)), api.HostOptions(("a",))
@@ -17,17 +18,13 @@ BOTH, FIRST = api.HostOptions(("a,b",)), api.HostOptions(("a",))
 
 @pytest.fixture
 def two(tmp_path: Path) -> FakeCluster:
-    made = FakeCluster("a", "b", root=tmp_path)
-    made.join()
+    made = two_hosts(tmp_path, RECIPE)
     for host in made.by_name.values():
-        host.gpus = 1
-        host.models["org/m"] = "/models/m"
         host.engine_log = [f"{host.name} begins", f"{host.name} listens"]
     return made
 
 
 def launch(two: FakeCluster, **options: object) -> api.RunResult:
-    (two.root / "r.yaml").write_text(RECIPE)
     return api.run(api.RunOptions(recipe=str(two.root / "r.yaml"), hosts=BOTH, **options), sctx=two.sctx)  # type: ignore[arg-type]
 
 

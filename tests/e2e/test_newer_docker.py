@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.bed import Bed, Docker, Host, Options
 from tests.e2e.bed.containers import ENGINES
+from tests.e2e.bed.hardware import CDI
 from tests.e2e.bed.newer_docker import is_there
 from tests.e2e.launching import Operator, chat, names, put_model
 
@@ -16,13 +17,6 @@ DOCKERS = {"spark-2": Docker.NEWER, "spark-3": Docker.CONTAINERD}
 HOOK = "usr/bin/nvidia-container-runtime-hook"
 DERIVED = "sparkrun-e2e/derived:1"
 ADDED_BYTES = 20_000_000
-CDI = """\
-cdiVersion: "0.5.0"
-kind: nvidia.com/gpu
-devices:
-- name: "0"
-  containerEdits: {env: [NVIDIA_VISIBLE_DEVICES=0]}
-"""
 
 pytestmark = [
     pytest.mark.e2e,

@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.bed import Bed, Host, Options
 from tests.e2e.bed.containers import ENGINES
+from tests.e2e.bed.hardware import CDI
 from tests.e2e.bed.images import ensure_archive
 from tests.e2e.bed.state import IMAGES
 from tests.e2e.conftest import Ended
@@ -18,13 +19,6 @@ from tests.e2e.users import OWN_PROGRAM, typed_on
 NEEDED = ("/usr/bin/podman", "/usr/libexec/podman/catatonit")
 DOCKER = '#!/bin/sh\nexec /usr/bin/podman "$@"\n'
 """As in Debian's package podman-docker."""
-CDI = """\
-cdiVersion: "0.5.0"
-kind: nvidia.com/gpu
-devices:
-- name: "0"
-  containerEdits: {env: [NVIDIA_VISIBLE_DEVICES=0]}
-"""
 SETTINGS = """\
 [engine]
 runtime = "runc"

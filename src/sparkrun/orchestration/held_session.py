@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from sparkrun.core.remote import HostRunner, RemoteResult, ScriptCall
-from sparkrun.utils.together import LOOK_UP_S
+from sparkrun.utils.fanout import LOOK_UP_S
 
 JOIN_S = 2
 

@@ -90,7 +90,7 @@ remove_named() {
   local status=0
   if [[ sha256:${REPLY#sha256:} != "$2" ]]; then
     keep "$1" "the name is another image's by now"
-  elif ask_docker "600" image rm -- "$3" || { status=$? && false; }; then
+  elif ask_docker 600 image rm -- "$3" || { status=$? && false; }; then
     answer REMOVED "$1"
     rm -f -- "$CACHE_DIR/images/used/${2#sha256:}" 2>/dev/null || :
   else

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from sparkrun.utils.fanout import LOOK_UP_S
+
 T = TypeVar("T")
 GRACE_S = 2.0
-LOOK_UP_S = 0.5
-"""How long to wait at a stretch: Ctrl-C just before a wait, or in another thread, does not end it; it is seen before the next."""
 
 
 def run_together(jobs: Sequence[Callable[[threading.Event], T]]) -> tuple[T, ...]:

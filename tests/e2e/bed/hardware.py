@@ -12,6 +12,15 @@ import msgspec
 
 from tests.e2e.bed.plan import Accelerator, Function, HostPlan, Port
 
+CDI = """\
+cdiVersion: "0.5.0"
+kind: nvidia.com/gpu
+devices:
+- name: "0"
+  containerEdits: {env: [NVIDIA_VISIBLE_DEVICES=0]}
+"""
+"""The list of devices that the container toolkit would write for the one GPU."""
+
 TOOLS = Path(__file__).parent / "tools"
 MEM_TOTAL_KIB = 125528656
 """MemTotal of a DGX Spark."""

@@ -11,7 +11,7 @@ from sparkrun.core.registry.errors import GitError
 from sparkrun.core.registry.git import Deadline
 from sparkrun.core.registry.model import MANIFEST_DIR, RegistryEntry
 from sparkrun.core.registry.rules import ROOT
-from sparkrun.utils.together import LOOK_UP_S
+from sparkrun.utils.fanout import LOOK_UP_S
 
 FIRST_FETCH_S = 15.0
 """For a fetch that nobody asked for by name: a list waits for it."""
