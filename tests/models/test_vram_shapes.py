@@ -180,6 +180,11 @@ def test_no_bound_is_told_where_the_model_might_be_a_mixture() -> None:
     assert "not known" in bound.reason
 
 
+@pytest.mark.parametrize("count", [10**9, 10**400])
+def test_a_number_of_layers_that_no_model_has_is_unknown(count: int) -> None:
+    assert read_architecture({"num_hidden_layers": count, "full_attention_interval": 4}).layers is None
+
+
 _ANY: st.SearchStrategy[ConfigValue] = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 10**6) | st.sampled_from([10**400, "1e999", "7B"]) | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),

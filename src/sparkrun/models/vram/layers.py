@@ -50,6 +50,10 @@ class Layers(msgspec.Struct, frozen=True, kw_only=True):
     """``None``: there is a state, and its size is not known."""
 
 
+MOST_LAYERS = 10_000
+"""No model has nearly as many; a larger number in a config is none that could be counted with."""
+
+
 def read_layers(config: ConfigKeys) -> Layers:
     """The layers of a model by its ``config.json``."""
     kinds = _kinds(config)
@@ -92,7 +96,8 @@ def _alike(config: ConfigKeys, window: int | None) -> Layers:
 
 def layer_count(config: ConfigKeys) -> int | None:
     """How many layers the model has."""
-    return config.whole("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+    count = config.whole("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+    return count if count is None or count <= MOST_LAYERS else None
 
 
 def _kinds(config: ConfigKeys) -> list[LayerKind]:
